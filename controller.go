@@ -1,0 +1,654 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"k8s.io/sample-controller/pkg/apis/samplecontroller"
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/events"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
+	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/readiness"
+)
+
+const controllerAgentName = "sample-controller"
+
+const (
+	// SuccessSynced is the reason of the event that tells of a successful sync.
+	SuccessSynced = "Synced"
+	// ErrResourceExists is the reason of the event and of the condition of a Foo whose Deployment's name is taken.
+	ErrResourceExists = "ErrResourceExists"
+	// DeploymentRejected is the reason of the event and of the condition of a Foo whose Deployment is refused by the API server.
+	DeploymentRejected = "DeploymentRejected"
+	// DeploymentAvailable, DeploymentProgressing and DeploymentStalled are the reasons of the conditions of a Foo that has a
+	// Deployment.
+	DeploymentAvailable   = "DeploymentAvailable"
+	DeploymentProgressing = "DeploymentProgressing"
+	DeploymentStalled     = "DeploymentStalled"
+
+	// MessageResourceExists is the message of ErrResourceExists; its argument is the Deployment's name.
+	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
+	// MessageResourceSynced is the message of SuccessSynced.
+	MessageResourceSynced = "Foo synced successfully"
+
+	// FieldManager names this controller in the managed fields of all that it writes.
+	FieldManager = controllerAgentName
+
+	// SuccessPruned is the reason of the event that tells of the deletion of a Deployment that the Foo named before.
+	SuccessPruned = "Pruned"
+	// MessageResourcePruned is the message of SuccessPruned; its arguments are the old and the new Deployment's names.
+	MessageResourcePruned = "Deployment %q deleted, because the Foo now names %q"
+
+	// DefaultImage is the image of the nginx container unless WithImage says otherwise.
+	DefaultImage = "nginx:latest"
+
+	// containerName is the name of the one container that the controller puts into a Deployment.
+	containerName = "nginx"
+
+	// byDeploymentName indexes Foos by namespace/name of the Deployment that they want, byFooUID indexes Deployments by the
+	// UID of the Foo that controls them.
+	byDeploymentName = "deploymentName"
+	byFooUID         = "fooUID"
+
+	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
+	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
+	cacheLagCheckPeriod = time.Second
+)
+
+// ErrCachesNotSynced says that the API server could not be listed within the timeout of WithCacheSyncTimeout.
+var ErrCachesNotSynced = errors.New("the informer caches have not synced in time")
+
+// Controller brings the Deployments of Foos, and the status of Foos, to where the Foos' specs want them.
+type Controller struct {
+	kubeclientset   kubernetes.Interface
+	sampleclientset clientset.Interface
+
+	deploymentsLister  appslisters.DeploymentLister
+	deploymentsSynced  cache.InformerSynced
+	deploymentsIndexer cache.Indexer
+	foosLister         listers.FooLister
+	foosSynced         cache.InformerSynced
+	foosIndexer        cache.Indexer
+
+	// What we wrote for each Foo, so that no sync acts on a cache from before our own last write.
+	deploymentWrites *consistency.Writes
+	fooWrites        *consistency.Writes
+
+	// workqueue holds the namespace/name of each Foo that is to be looked at. It hands a name to one worker at a time.
+	workqueue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	recorder  record.EventRecorder
+
+	// stopRecorder waits until the events recorded so far are sent, or its context ends.
+	stopRecorder func(context.Context)
+
+	image            string
+	cacheSyncTimeout time.Duration
+	shutdownTimeout  time.Duration
+}
+
+// Option changes a default of a Controller.
+type Option func(*Controller)
+
+// WithImage sets the image of the nginx container of all Deployments. The default is DefaultImage.
+func WithImage(image string) Option {
+	return func(c *Controller) { c.image = image }
+}
+
+// WithCacheSyncTimeout sets how long Run waits for the caches. The default is 2 minutes.
+func WithCacheSyncTimeout(timeout time.Duration) Option {
+	return func(c *Controller) { c.cacheSyncTimeout = timeout }
+}
+
+// WithShutdownTimeout sets how long the syncs that are running when Run's context ends may still take. The default is
+// 30 seconds.
+func WithShutdownTimeout(timeout time.Duration) Option {
+	return func(c *Controller) { c.shutdownTimeout = timeout }
+}
+
+// NewController returns a controller whose handlers are registered with the two informers, which must not have been
+// started yet. Events are recorded until ctx ends.
+func NewController(
+	ctx context.Context,
+	kubeclientset kubernetes.Interface,
+	sampleclientset clientset.Interface,
+	deploymentInformer appsinformers.DeploymentInformer,
+	fooInformer informers.FooInformer,
+	options ...Option,
+) *Controller {
+	logger := klog.FromContext(ctx)
+
+	// Events about Foos can only be recorded if their kind is known to the recorder's scheme.
+	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
+	recorder := events.NewRecorder(ctx, kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
+
+	rateLimiter := workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, 1000*time.Second),
+		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
+	)
+	controller := &Controller{
+		kubeclientset:      kubeclientset,
+		sampleclientset:    sampleclientset,
+		deploymentsLister:  deploymentInformer.Lister(),
+		deploymentsSynced:  deploymentInformer.Informer().HasSynced,
+		deploymentsIndexer: deploymentInformer.Informer().GetIndexer(),
+		foosLister:         fooInformer.Lister(),
+		foosSynced:         fooInformer.Informer().HasSynced,
+		foosIndexer:        fooInformer.Informer().GetIndexer(),
+		deploymentWrites:   consistency.NewWrites(deploymentInformer.Informer().GetStore()),
+		fooWrites:          consistency.NewWrites(fooInformer.Informer().GetStore()),
+		workqueue: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "foos"}),
+		recorder:         recorder,
+		stopRecorder:     recorder.Shutdown,
+		image:            DefaultImage,
+		cacheSyncTimeout: 2 * time.Minute,
+		shutdownTimeout:  30 * time.Second,
+	}
+	for _, option := range options {
+		option(controller)
+	}
+
+	utilruntime.Must(deploymentInformer.Informer().SetTransform(trimForCache))
+	utilruntime.Must(deploymentInformer.Informer().AddIndexers(cache.Indexers{byFooUID: indexByFooUID}))
+	utilruntime.Must(fooInformer.Informer().SetTransform(trimForCache))
+	utilruntime.Must(fooInformer.Informer().AddIndexers(cache.Indexers{byDeploymentName: indexByDeploymentName}))
+
+	logger.Info("Setting up event handlers")
+	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    controller.enqueueFoo,
+		UpdateFunc: func(_, foo any) { controller.enqueueFoo(foo) },
+		DeleteFunc: controller.enqueueFoo,
+	})
+	utilruntime.Must(err)
+	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    controller.handleObject,
+		UpdateFunc: controller.handleUpdate,
+		DeleteFunc: controller.handleDelete,
+	})
+	utilruntime.Must(err)
+	return controller
+}
+
+// trimForCache drops what no sync reads before an object is cached: the managed fields, and all but the metadata of a
+// Deployment that no Foo controls, for that one is never written.
+func trimForCache(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	if deployment, ok := obj.(*appsv1.Deployment); ok && fooReference(deployment) == nil {
+		deployment.Spec = appsv1.DeploymentSpec{}
+		deployment.Status = appsv1.DeploymentStatus{}
+	}
+	return obj, nil
+}
+
+func indexByFooUID(obj any) ([]string, error) {
+	if owner := fooReference(obj.(*appsv1.Deployment)); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+func indexByDeploymentName(obj any) ([]string, error) {
+	foo := obj.(*samplev1alpha1.Foo)
+	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
+}
+
+// Run waits for the caches and then keeps the given number of workers busy until ctx ends. It returns only when every
+// worker has: syncs that are running when ctx ends are finished first, and their events sent, but no new ones are begun.
+// The error is ErrCachesNotSynced, or says that syncs had to be cut short at the shutdown timeout. Run may be called once.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	defer c.workqueue.ShutDown()
+	logger := klog.FromContext(ctx)
+
+	logger.Info("Starting Foo controller")
+	logger.Info("Waiting for informer caches to sync")
+	if err := c.waitForCaches(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+
+	// Syncs outlive ctx, so that the ones that are running can finish.
+	syncCtx, cutShort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cutShort(nil)
+
+	logger.Info("Starting workers", "count", workers)
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() { c.runWorker(ctx, syncCtx) })
+	}
+	logger.Info("Started workers")
+
+	<-ctx.Done()
+	logger.Info("Shutting down workers")
+	c.workqueue.ShutDown()
+	deadline := time.AfterFunc(c.shutdownTimeout, func() {
+		cutShort(fmt.Errorf("syncs were still running %s after the shutdown began and were cut short", c.shutdownTimeout))
+	})
+	defer deadline.Stop()
+	running.Wait()
+	c.stopRecorder(syncCtx)
+	return context.Cause(syncCtx)
+}
+
+// waitForCaches returns once both caches are synced, or ctx ends; the error is ErrCachesNotSynced at the timeout.
+func (c *Controller) waitForCaches(ctx context.Context) error {
+	timeout, cancel := context.WithTimeout(ctx, c.cacheSyncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(timeout.Done(), c.deploymentsSynced, c.foosSynced) && ctx.Err() == nil {
+		return ErrCachesNotSynced
+	}
+	return nil
+}
+
+// enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.
+func (c *Controller) enqueueFoo(obj any) {
+	objectRef, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		utilruntime.HandleError(err)
+		return
+	}
+	c.workqueue.Add(objectRef)
+}
+
+// handleUpdate looks at what a change to a Deployment, or the replacement of one by another of its name, means for Foos.
+func (c *Controller) handleUpdate(oldObj, newObj any) {
+	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	if old.ResourceVersion == new.ResourceVersion {
+		return // A resync; Foos have a resync of their own.
+	}
+	c.handleObject(new)
+	if oldOwner, newOwner := fooReference(old), fooReference(new); !equality.Semantic.DeepEqual(oldOwner, newOwner) {
+		c.handleDelete(old) // For its former owner, and all who wait for the name, it is as good as gone.
+	}
+}
+
+// handleDelete puts the Foo that controlled a Deployment, and every Foo that wants its name, into the workqueue.
+func (c *Controller) handleDelete(obj any) {
+	c.handleObject(obj)
+	objectRef, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		utilruntime.HandleError(err)
+		return
+	}
+	foos, err := c.foosIndexer.ByIndex(byDeploymentName, objectRef.String())
+	utilruntime.Must(err)
+	for _, foo := range foos {
+		c.enqueueFoo(foo)
+	}
+}
+
+// handleObject puts the Foo that controls an object, or the tombstone of one, into the workqueue.
+func (c *Controller) handleObject(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
+		return
+	}
+	owner := fooReference(object)
+	if owner == nil {
+		return
+	}
+	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(owner.Name)
+	if err != nil || foo.UID != owner.UID {
+		return // That Foo is gone, and garbage collection sees to what it owned.
+	}
+	c.enqueueFoo(foo)
+}
+
+// fooReference returns the controller reference of an object if it is one to a Foo, and nil otherwise.
+func fooReference(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || owner.Kind != "Foo" {
+		return nil
+	}
+	if group, _, _ := strings.Cut(owner.APIVersion, "/"); group != samplecontroller.GroupName {
+		return nil
+	}
+	return owner
+}
+
+// runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
+func (c *Controller) runWorker(ctx, syncCtx context.Context) {
+	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
+	}
+}
+
+// processNextWorkItem syncs the next Foo of the workqueue, and queues it again, with backoff, if that failed. It returns
+// false once the workqueue is shut down.
+func (c *Controller) processNextWorkItem(ctx context.Context) bool {
+	objectRef, shutdown := c.workqueue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.workqueue.Done(objectRef)
+
+	logger := klog.FromContext(ctx)
+	start := time.Now()
+	err := c.recoveringSync(ctx, objectRef)
+	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", time.Since(start), "err", err)
+	switch {
+	case err == nil:
+		c.workqueue.Forget(objectRef)
+		return true
+	case apierrors.IsConflict(err):
+		// The cache was behind: the retry will see what is there now.
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed; retrying with backoff", "foo", objectRef)
+	}
+	c.workqueue.AddRateLimited(objectRef)
+	return true
+}
+
+// recoveringSync is syncHandler with a panic turned into an error, so that one Foo cannot stop the others.
+func (c *Controller) recoveringSync(ctx context.Context, objectRef cache.ObjectName) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+	}()
+	return c.syncHandler(ctx, objectRef)
+}
+
+// syncHandler brings the Deployment and the status of one Foo to where its spec wants them. It reads from the caches, and
+// writes only what differs. An error means that it is to be called again.
+func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) error {
+	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
+	if apierrors.IsNotFound(err) {
+		c.deploymentWrites.Forget(objectRef)
+		c.fooWrites.Forget(objectRef)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if foo.DeletionTimestamp != nil {
+		return nil // A foreground deletion only ends if nothing creates dependents anew.
+	}
+	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
+		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
+		return nil
+	}
+
+	deployment, changed, err := c.syncDeployment(ctx, foo)
+	var problem *obstacle
+	if err != nil && !errors.As(err, &problem) {
+		return err
+	}
+	// A new generation gets its event once its status is written, other changes at once: either way there is just one,
+	// whichever step fails and is tried again.
+	newGeneration := foo.Status.ObservedGeneration != foo.Generation
+	if changed && !newGeneration {
+		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
+	}
+	if problem == nil {
+		if err := c.pruneDeployments(ctx, foo, deployment); err != nil {
+			return err
+		}
+	}
+	written, err := c.updateFooStatus(ctx, foo, newStatus(foo, deployment, problem))
+	switch {
+	case err != nil:
+		return err
+	case problem != nil:
+		if written {
+			c.recorder.Event(foo, corev1.EventTypeWarning, problem.reason, problem.Error())
+		}
+		return problem
+	case newGeneration:
+		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
+	}
+	return nil
+}
+
+// obstacle is an error that a retry alone will not mend. The user of the Foo is told of it by a condition and an event.
+type obstacle struct {
+	reason  string
+	message string
+}
+
+func (o *obstacle) Error() string { return o.message }
+
+// asObstacle returns an obstacle if err says that the API server refuses the Deployment as such, and err otherwise.
+func asObstacle(err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		return &obstacle{reason: DeploymentRejected, message: err.Error()}
+	}
+	return err
+}
+
+// syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
+// Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is an obstacle.
+func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
+	desired := newDeployment(foo)
+	desired.Spec.Template.Spec.Containers[0].Image = c.image
+	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
+
+	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
+	if apierrors.IsNotFound(err) {
+		deployment, err = client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
+		if err == nil {
+			c.deploymentWrites.Record(cache.MetaObjectToName(foo), deployment.ResourceVersion)
+			return deployment, true, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, false, asObstacle(err)
+		}
+		deployment, err = client.Get(ctx, desired.Name, metav1.GetOptions{}) // The cache does not have it yet.
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if !metav1.IsControlledBy(deployment, foo) {
+		return nil, false, &obstacle{reason: ErrResourceExists, message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+	}
+	patch, err := repairPatch(deployment, desired)
+	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
+		return deployment, false, err
+	}
+	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	if err != nil {
+		return deployment, false, asObstacle(err)
+	}
+	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
+	return repaired, true, nil
+}
+
+// repairPatch returns the strategic merge patch that puts back what the Foo decides of a Deployment, or nil if nothing of
+// that was changed. All other fields are left alone, also those that this program's version of the API does not know. The
+// patch carries the resourceVersion that it was computed from: if the Deployment has changed since, the API server answers
+// with a conflict.
+func repairPatch(deployment, desired *appsv1.Deployment) ([]byte, error) {
+	repaired := deployment.DeepCopy()
+	setLabels(&repaired.ObjectMeta, desired.Labels)
+	setLabels(&repaired.Spec.Template.ObjectMeta, desired.Spec.Template.Labels)
+	if desired.Spec.Replicas != nil {
+		repaired.Spec.Replicas = desired.Spec.Replicas
+	}
+	setImage(&repaired.Spec.Template.Spec, desired.Spec.Template.Spec.Containers[0])
+	if equality.Semantic.DeepEqual(deployment, repaired) {
+		return nil, nil
+	}
+	base := deployment.DeepCopy()
+	base.ResourceVersion = "" // So that the patch says it.
+	before, err := json.Marshal(base)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(repaired)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
+}
+
+func setLabels(object *metav1.ObjectMeta, labels map[string]string) {
+	for key, value := range labels {
+		metav1.SetMetaDataLabel(object, key, value)
+	}
+}
+
+// setImage gives the container of the wanted one's name the wanted one's image, or adds the wanted one if there is none.
+func setImage(pod *corev1.PodSpec, wanted corev1.Container) {
+	for i := range pod.Containers {
+		if pod.Containers[i].Name == wanted.Name {
+			pod.Containers[i].Image = wanted.Image
+			return
+		}
+	}
+	pod.Containers = append(pod.Containers, wanted)
+}
+
+// pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
+// can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
+func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
+	owned, err := c.deploymentsIndexer.ByIndex(byFooUID, string(foo.UID))
+	if err != nil {
+		return err
+	}
+	if state, _ := readiness.Of(current); state != readiness.Available && readiness.Wanted(current) > 0 {
+		return nil
+	}
+	for _, obj := range owned {
+		old := obj.(*appsv1.Deployment)
+		if old.Name == current.Name || old.Namespace != foo.Namespace || old.DeletionTimestamp != nil {
+			continue
+		}
+		live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if live.UID != foo.UID || live.DeletionTimestamp != nil || live.Spec.DeploymentName != current.Name {
+			return nil // The watch event of that change brings the Foo back.
+		}
+		err = c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
+			Preconditions:     &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
+			PropagationPolicy: new(metav1.DeletePropagationBackground),
+		})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
+	}
+	return nil
+}
+
+// newStatus returns the status of a Foo that has the given Deployment, or none, and possibly a problem with it.
+func newStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *obstacle) samplev1alpha1.FooStatus {
+	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation}
+	for _, condition := range foo.Status.Conditions {
+		status.Conditions = append(status.Conditions, condition)
+	}
+	if deployment != nil {
+		status.AvailableReplicas = deployment.Status.AvailableReplicas
+		status.Replicas = deployment.Status.Replicas
+		status.Selector = metav1.FormatLabelSelector(deployment.Spec.Selector)
+	}
+
+	ready := metav1.Condition{Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation}
+	stalled := true
+	if problem != nil {
+		ready.Reason, ready.Message = problem.reason, problem.message
+	} else {
+		state, message := readiness.Of(deployment)
+		ready.Message = message
+		switch state {
+		case readiness.Available:
+			ready.Status, ready.Reason, stalled = metav1.ConditionTrue, DeploymentAvailable, false
+		case readiness.Progressing:
+			ready.Reason, stalled = DeploymentProgressing, false
+		case readiness.Stalled:
+			ready.Reason = DeploymentStalled
+		}
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	if stalled {
+		ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
+		meta.SetStatusCondition(&status.Conditions, ready)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
+	}
+	return status
+}
+
+// updateFooStatus writes the status of a Foo, and nothing else of it, if it differs, and returns whether it did.
+func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) (bool, error) {
+	if equality.Semantic.DeepEqual(foo.Status, status) {
+		return false, nil
+	}
+	// What a lister returns belongs to the cache, so the change goes into a copy.
+	fooCopy := foo.DeepCopy()
+	fooCopy.Status = status
+	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
+		metav1.UpdateOptions{FieldManager: FieldManager})
+	if err != nil {
+		return false, err
+	}
+	c.fooWrites.Record(cache.MetaObjectToName(foo), updated.ResourceVersion)
+	return true, nil
+}
+
+// newDeployment returns the Deployment that a Foo wants. The owner reference makes garbage collection delete it together
+// with the Foo, and leads handleObject from it back to the Foo.
+func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+	labels := map[string]string{
+		"app":        "nginx",
+		"controller": foo.Name,
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            foo.Spec.DeploymentName,
+			Namespace:       foo.Namespace,
+			Labels:          labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.SchemeGroupVersion.WithKind("Foo"))},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: foo.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: containerName, Image: DefaultImage}},
+				},
+			},
+		},
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package consistency keeps a controller from acting on a cache that is older than the controller's own last write.
+package consistency
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Store is the part of an informer's store that tells how new it is.
+type Store interface {
+	// LastStoreSyncResourceVersion is the resource version that the store reflects, or "" if it is not known.
+	LastStoreSyncResourceVersion() string
+}
+
+// Writes remembers, for each key of a workqueue, the newest resource version that was written for it to the resource that
+// one store caches. It is safe for concurrent use.
+//
+// Resource versions of one resource are ordered, see
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
+type Writes struct {
+	store Store
+
+	lock   sync.Mutex
+	newest map[cache.ObjectName]string
+}
+
+// NewWrites returns an empty record of the writes to the resource that store caches.
+func NewWrites(store Store) *Writes {
+	return &Writes{store: store, newest: map[cache.ObjectName]string{}}
+}
+
+// Record says that a write for key was answered with resourceVersion.
+func (w *Writes) Record(key cache.ObjectName, resourceVersion string) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.newest[key] = resourceVersion
+}
+
+// Forget drops what was recorded for key.
+func (w *Writes) Forget(key cache.ObjectName) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	delete(w.newest, key)
+}
+
+// Visible reports whether the store reflects the newest write for key. Resource versions that are not ordered, such as
+// the empty ones of fakes, count as visible.
+func (w *Writes) Visible(key cache.ObjectName) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	written, ok := w.newest[key]
+	if !ok {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(w.store.LastStoreSyncResourceVersion(), written)
+	if err == nil && order < 0 {
+		return false
+	}
+	delete(w.newest, key)
+	return true
+}

@@ -1,0 +1,71 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package consistency
+
+import (
+	"testing"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+type storeAt string
+
+func (s *storeAt) LastStoreSyncResourceVersion() string { return string(*s) }
+
+func TestVisible(t *testing.T) {
+	key := cache.NewObjectName("default", "example-foo")
+	for name, test := range map[string]struct {
+		store   storeAt
+		written []string
+		want    bool
+	}{
+		"a store is new enough if nothing was written":           {store: "1", want: true},
+		"a store that is behind the write hides it":              {store: "99", written: []string{"100"}, want: false},
+		"a store at the write shows it":                          {store: "100", written: []string{"100"}, want: true},
+		"a store past the write shows it":                        {store: "101", written: []string{"100"}, want: true},
+		"only the newest write counts":                           {store: "100", written: []string{"100", "102"}, want: false},
+		"versions of fakes, which are empty, count as visible":   {store: "", written: []string{""}, want: true},
+		"a write to an object of another key hides nothing here": {store: "1", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writes := NewWrites(&test.store)
+			writes.Record(cache.NewObjectName("default", "another-foo"), "1000")
+			for _, version := range test.written {
+				writes.Record(key, version)
+			}
+			if got := writes.Visible(key); got != test.want {
+				t.Errorf("Visible() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestVisibleAgainOnceTheStoreCatchesUp(t *testing.T) {
+	key := cache.NewObjectName("default", "example-foo")
+	store := storeAt("9")
+	writes := NewWrites(&store)
+	writes.Record(key, "10")
+	if writes.Visible(key) {
+		t.Error("visible while the store is behind")
+	}
+	store = "10"
+	if !writes.Visible(key) {
+		t.Error("not visible although the store has caught up")
+	}
+	store = "9" // A store that forgets, as one does that is restored from a backup, must not block the key for ever.
+	if !writes.Visible(key) {
+		t.Error("a write that was visible once is hidden again")
+	}
+}
+
+func TestForget(t *testing.T) {
+	key := cache.NewObjectName("default", "example-foo")
+	store := storeAt("9")
+	writes := NewWrites(&store)
+	writes.Record(key, "10")
+	writes.Forget(key)
+	if !writes.Visible(key) {
+		t.Error("a forgotten write still hides the store")
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package readiness tells from a Deployment how far its rollout has come.
+package readiness
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// State is how far the rollout of a Deployment has come.
+type State int
+
+const (
+	// Progressing means that the rollout is under way.
+	Progressing State = iota
+	// Available means that all wanted replicas run the newest Pod template and are available, and no others are left.
+	Available
+	// Stalled means that the rollout will not go on without someone's help.
+	Stalled
+)
+
+// timedOutReason is the reason of the condition Progressing once spec.progressDeadlineSeconds have passed. See
+// https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
+const timedOutReason = "ProgressDeadlineExceeded"
+
+// Of returns the state of a Deployment and a sentence for people about it.
+func Of(deployment *appsv1.Deployment) (State, string) {
+	status := deployment.Status
+	wanted := Wanted(deployment)
+	available := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, status.AvailableReplicas, wanted)
+	if status.ObservedGeneration < deployment.Generation {
+		return Progressing, fmt.Sprintf("Deployment %q waits for the Deployment controller to look at its newest spec", deployment.Name)
+	}
+	if status.AvailableReplicas >= wanted && status.UpdatedReplicas == wanted && status.Replicas == wanted {
+		return Available, available
+	}
+	for _, condition := range status.Conditions {
+		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
+		timedOut := condition.Type == appsv1.DeploymentProgressing && condition.Reason == timedOutReason
+		if failed || timedOut {
+			return Stalled, fmt.Sprintf("%s: %s", available, condition.Message)
+		}
+	}
+	return Progressing, available
+}
+
+// Wanted returns how many replicas a Deployment's spec asks for.
+func Wanted(deployment *appsv1.Deployment) int32 {
+	if deployment.Spec.Replicas == nil {
+		return 1 // The API server's default.
+	}
+	return *deployment.Spec.Replicas
+}
