@@ -213,25 +213,29 @@ func flagGroups(o *options) []flagGroup {
 func parseFlags(o *options, args []string, out io.Writer) error {
 	groups := flagGroups(o)
 	all := flag.NewFlagSet("sample-controller", flag.ContinueOnError)
-	all.SetOutput(io.Discard)
-	all.Usage = func() {
-		fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nKeeps one nginx Deployment for each Foo.")
-		for _, group := range groups {
-			fmt.Fprintf(out, "\n%s:\n", group.topic)
-			group.SetOutput(out)
-			group.PrintDefaults()
-		}
-	}
+	all.SetOutput(io.Discard) // main prints errors.
 	for _, group := range groups {
 		group.VisitAll(func(f *flag.Flag) { all.Var(f.Value, f.Name, f.Usage) })
 	}
-	if err := all.Parse(args); err != nil {
+	if err := all.Parse(args); errors.Is(err, flag.ErrHelp) {
+		printUsage(groups, out)
+		return err
+	} else if err != nil {
 		return err
 	}
 	if all.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
 	return o.validate()
+}
+
+func printUsage(groups []flagGroup, out io.Writer) {
+	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nKeeps one nginx Deployment for each Foo.")
+	for _, group := range groups {
+		fmt.Fprintf(out, "\n%s:\n", group.topic)
+		group.SetOutput(out)
+		group.PrintDefaults()
+	}
 }
 
 // validate returns an error that names the first flag with an impossible value.

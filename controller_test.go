@@ -1,0 +1,734 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2/ktesting"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+)
+
+const (
+	syncedEvent = "Normal Synced Foo synced successfully"
+	fooUID      = types.UID("foo-uid")
+)
+
+var transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+
+// fixture is a controller on fake clients that hold the given objects. Its caches hold them too, as if just synced.
+type fixture struct {
+	*Controller
+	kubeClient      *kubefake.Clientset
+	sampleClient    *fake.Clientset
+	kubeInformers   kubeinformers.SharedInformerFactory
+	sampleInformers informers.SharedInformerFactory
+	events          *record.FakeRecorder
+}
+
+func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+	t.Helper()
+	var kubeObjects, sampleObjects []runtime.Object
+	for _, object := range objects {
+		if _, ok := object.(*samplev1alpha1.Foo); ok {
+			sampleObjects = append(sampleObjects, object)
+		} else {
+			kubeObjects = append(kubeObjects, object)
+		}
+	}
+	f := &fixture{
+		kubeClient:   kubefake.NewClientset(kubeObjects...),
+		sampleClient: fake.NewClientset(sampleObjects...),
+		events:       record.NewFakeRecorder(100),
+	}
+	f.kubeInformers = kubeinformers.NewSharedInformerFactory(f.kubeClient, 0)
+	f.sampleInformers = informers.NewSharedInformerFactory(f.sampleClient, 0)
+	_, ctx := ktesting.NewTestContext(t)
+	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
+		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
+	f.recorder = f.events
+	f.fillCaches(t)
+	return f
+}
+
+// fillCaches makes the caches hold what the fake clients hold.
+func (f *fixture) fillCaches(t *testing.T) {
+	t.Helper()
+	deployments, err := f.kubeClient.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foos, err := f.sampleClient.SamplecontrollerV1alpha1().Foos("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cachedDeployments, cachedFoos []any
+	for i := range deployments.Items {
+		cachedDeployments = append(cachedDeployments, &deployments.Items[i])
+	}
+	for i := range foos.Items {
+		cachedFoos = append(cachedFoos, &foos.Items[i])
+	}
+	if err := errors.Join(f.deploymentsIndexer.Replace(cachedDeployments, ""), f.foosIndexer.Replace(cachedFoos, "")); err != nil {
+		t.Fatal(err)
+	}
+	f.kubeClient.ClearActions()
+	f.sampleClient.ClearActions()
+}
+
+// requests returns what was asked of the fake clients, each as "verb resource/subresource name".
+func (f *fixture) requests() []string {
+	var requests []string
+	for _, action := range slices.Concat(f.kubeClient.Actions(), f.sampleClient.Actions()) {
+		resource := action.GetResource().Resource
+		if action.GetSubresource() != "" {
+			resource += "/" + action.GetSubresource()
+		}
+		requests = append(requests, fmt.Sprintf("%s %s %s", action.GetVerb(), resource, actionName(action)))
+	}
+	return requests
+}
+
+func actionName(action clienttesting.Action) string {
+	switch action := action.(type) {
+	case clienttesting.CreateAction:
+		return action.GetObject().(metav1.Object).GetName()
+	case interface{ GetName() string }:
+		return action.GetName()
+	}
+	return ""
+}
+
+func (f *fixture) recordedEvents() []string {
+	var events []string
+	for len(f.events.Events) > 0 {
+		events = append(events, <-f.events.Events)
+	}
+	return events
+}
+
+// The objects of the tables: a Foo, its Deployment as the API server would hold it, and changes to either.
+
+func foo(changes ...func(*samplev1alpha1.Foo)) *samplev1alpha1.Foo {
+	foo := &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-foo", UID: fooUID, Generation: 1},
+		Spec:       samplev1alpha1.FooSpec{DeploymentName: "example-deployment", Replicas: new(int32(2))},
+	}
+	for _, change := range changes {
+		change(foo)
+	}
+	return foo
+}
+
+// ready gives a Foo the status of one whose two replicas are all available.
+func ready(foo *samplev1alpha1.Foo) {
+	foo.Status = samplev1alpha1.FooStatus{
+		AvailableReplicas:  2,
+		Replicas:           2,
+		Selector:           "app=nginx,controller=example-foo",
+		ObservedGeneration: foo.Generation,
+		Conditions: []metav1.Condition{{
+			Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: foo.Generation,
+			LastTransitionTime: transitionTime, Reason: DeploymentAvailable,
+			Message: fmt.Sprintf("Deployment %q has 2 of 2 replicas available", foo.Spec.DeploymentName),
+		}},
+	}
+}
+
+func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	deployment := newDeployment(foo())
+	deployment.UID = "deployment-uid"
+	deployment.ResourceVersion = "7"
+	for _, change := range changes {
+		change(deployment)
+	}
+	return deployment
+}
+
+func named(name string) func(*appsv1.Deployment) {
+	return func(deployment *appsv1.Deployment) { deployment.Name = name }
+}
+
+func foreign(deployment *appsv1.Deployment) { deployment.OwnerReferences = nil }
+
+// available gives a Deployment the status of one whose replicas are all available.
+func available(deployment *appsv1.Deployment) {
+	replicas := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation,
+		Replicas:           replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas,
+	}
+}
+
+func TestSyncHandler(t *testing.T) {
+	generation2 := func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }
+	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
+	deleted := func(object metav1.Object) { object.SetDeletionTimestamp(&transitionTime) }
+	rejection := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "example-deployment", nil)
+
+	tests := map[string]struct {
+		objects []runtime.Object
+		// fail maps a request, as requests shows it, to what the API server answers instead of serving it.
+		fail map[string]error
+
+		wantRequests []string
+		wantEvents   []string
+		wantError    string
+		// wantReady is the Ready condition as "status reason", and " (stalled)" behind it if Stalled is True.
+		wantReady string
+		check     func(t *testing.T, f *fixture)
+	}{
+		"a Foo that is gone needs nothing": {},
+		"a new Foo gets its Deployment, a status and an event": {
+			objects:      []runtime.Object{foo()},
+			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "False DeploymentProgressing",
+			check: func(t *testing.T, f *fixture) {
+				want := newDeployment(foo())
+				if got := f.deployment(t, "example-deployment"); !equality.Semantic.DeepEqual(got.Spec, want.Spec) ||
+					!equality.Semantic.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
+					t.Errorf("created %v, want %v", got, want)
+				}
+			},
+		},
+		"a Foo without replicas leaves the count to the API server": {
+			objects:      []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil })},
+			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "False DeploymentProgressing",
+			check: func(t *testing.T, f *fixture) {
+				if got := f.deployment(t, "example-deployment").Spec.Replicas; got != nil {
+					t.Errorf("created with replicas %d", *got)
+				}
+			},
+		},
+		"a Foo in its desired state needs no request": {
+			objects:   []runtime.Object{foo(ready), deployment(available)},
+			wantReady: "True DeploymentAvailable",
+		},
+		"a Foo without replicas lets others scale its Deployment": {
+			objects: []runtime.Object{
+				foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil }),
+				deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) }, available),
+			},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantReady:    "True DeploymentAvailable",
+		},
+		"replicas that become available are told in the status, without an event": {
+			objects: []runtime.Object{
+				foo(ready, func(foo *samplev1alpha1.Foo) { foo.Status.AvailableReplicas, foo.Status.Conditions = 0, nil }),
+				deployment(available),
+			},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantReady:    "True DeploymentAvailable",
+			check: func(t *testing.T, f *fixture) {
+				if got := f.foo(t).Status.AvailableReplicas; got != 2 {
+					t.Errorf("availableReplicas = %d, want 2", got)
+				}
+			},
+		},
+		"a Foo that is scaled scales its Deployment": {
+			objects: []runtime.Object{
+				foo(ready, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(5)) }), deployment(available),
+			},
+			wantRequests: []string{"patch deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "False DeploymentProgressing",
+			check: func(t *testing.T, f *fixture) {
+				if got := *f.deployment(t, "example-deployment").Spec.Replicas; got != 5 {
+					t.Errorf("replicas = %d, want 5", got)
+				}
+				wantPatch(t, f, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":5}}`)
+			},
+		},
+		"what was changed by hand is put back, and what we do not set survives": {
+			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) {
+				d.Labels = map[string]string{"app": "other", "team": "a"}
+				d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
+				d.Spec.Template.Spec.Containers = []corev1.Container{
+					{Name: "sidecar", Image: "sidecar"}, {Name: containerName, Image: "apache", ImagePullPolicy: corev1.PullAlways},
+				}
+			})},
+			wantRequests: []string{"patch deployments example-deployment"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "True DeploymentAvailable",
+			check: func(t *testing.T, f *fixture) {
+				got := f.deployment(t, "example-deployment")
+				if got.Labels["app"] != "nginx" || got.Labels["controller"] != "example-foo" || got.Labels["team"] != "a" {
+					t.Errorf("labels = %v", got.Labels)
+				}
+				if len(got.Spec.Template.Annotations) != 1 {
+					t.Errorf("annotations = %v", got.Spec.Template.Annotations)
+				}
+				var images []string
+				for _, container := range got.Spec.Template.Spec.Containers {
+					images = append(images, container.Name+"="+container.Image)
+				}
+				slices.Sort(images)
+				if want := []string{"nginx=nginx:latest", "sidecar=sidecar"}; !slices.Equal(images, want) {
+					t.Errorf("containers = %v, want %v", images, want)
+				}
+			},
+		},
+		"a Deployment that nobody controls is not touched": {
+			objects:      []runtime.Object{foo(), deployment(foreign)},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantEvents:   []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
+			wantError:    `Resource "example-deployment" already exists and is not managed by Foo`,
+			wantReady:    "False ErrResourceExists (stalled)",
+		},
+		"a Deployment of an earlier Foo of the same name is not touched": {
+			objects:      []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }), deployment(available)},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantEvents:   []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
+			wantError:    `Resource "example-deployment" already exists and is not managed by Foo`,
+			wantReady:    "False ErrResourceExists (stalled)",
+		},
+		"a Deployment that the cache does not have yet is found by a live read": {
+			objects: []runtime.Object{foo()},
+			fail: map[string]error{
+				"create deployments example-deployment": apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"),
+				"get deployments example-deployment":    nil,
+			},
+			wantRequests: []string{
+				"create deployments example-deployment", "get deployments example-deployment", "update foos/status example-foo",
+			},
+			wantEvents: []string{syncedEvent},
+			wantReady:  "True DeploymentAvailable",
+		},
+		"a Deployment that the API server refuses is told in condition and event": {
+			objects:      []runtime.Object{foo()},
+			fail:         map[string]error{"create deployments example-deployment": rejection},
+			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{"Warning DeploymentRejected " + rejection.Error()},
+			wantError:    rejection.Error(),
+			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"an error that passes is retried without a word in the status": {
+			objects:      []runtime.Object{foo()},
+			fail:         map[string]error{"create deployments example-deployment": apierrors.NewServiceUnavailable("down")},
+			wantRequests: []string{"create deployments example-deployment"},
+			wantError:    "down",
+		},
+		"a write that lost to another is retried": {
+			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) })},
+			fail: map[string]error{
+				"patch deployments example-deployment": apierrors.NewConflict(appsv1.Resource("deployments"), "example-deployment", errors.New("stale")),
+			},
+			wantRequests: []string{"patch deployments example-deployment"},
+			wantError:    "stale",
+			wantReady:    "True DeploymentAvailable",
+		},
+		"a Foo that is being deleted is left alone": {
+			objects: []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { deleted(foo); foo.Finalizers = []string{"foregroundDeletion"} })},
+		},
+		"a Deployment that is being deleted is left alone until it is gone": {
+			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) {
+				deleted(d)
+				d.Spec.Replicas = new(int32(9))
+			})},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantReady:    "False DeploymentProgressing",
+		},
+		"a Foo that is renamed gets a new Deployment and keeps the old one for now": {
+			objects:      []runtime.Object{foo(ready, generation2, renamed), deployment(available)},
+			wantRequests: []string{"create deployments new-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "False DeploymentProgressing",
+		},
+		"the old Deployment goes once the new one is available": {
+			objects: []runtime.Object{foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available)},
+			wantRequests: []string{
+				"delete deployments example-deployment", "get foos example-foo",
+			},
+			wantEvents: []string{`Normal Pruned Deployment "example-deployment" deleted, because the Foo now names "new-deployment"`},
+			wantReady:  "True DeploymentAvailable",
+			check: func(t *testing.T, f *fixture) {
+				options := f.kubeClient.Actions()[0].(clienttesting.DeleteAction).GetDeleteOptions()
+				if options.Preconditions == nil || *options.Preconditions.UID != "deployment-uid" || *options.Preconditions.ResourceVersion != "7" {
+					t.Errorf("deleted with preconditions %v", options.Preconditions)
+				}
+			},
+		},
+		"the old Deployment goes at once if no replicas are wanted": {
+			objects: []runtime.Object{
+				foo(renamed, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(0)) }), deployment(available),
+			},
+			wantRequests: []string{
+				"create deployments new-deployment", "delete deployments example-deployment",
+				"get foos example-foo", "update foos/status example-foo",
+			},
+			wantEvents: []string{
+				`Normal Pruned Deployment "example-deployment" deleted, because the Foo now names "new-deployment"`, syncedEvent,
+			},
+			wantReady: "True DeploymentAvailable",
+		},
+		"a Deployment of the old name that the Foo does not control is not pruned": {
+			objects:   []runtime.Object{foo(renamed, ready), deployment(foreign), deployment(named("new-deployment"), available)},
+			wantReady: "True DeploymentAvailable",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, test.objects...)
+			f.failWith(t, test.fail)
+
+			err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo"))
+			if test.wantError == "" && err != nil || test.wantError != "" && (err == nil || !strings.Contains(err.Error(), test.wantError)) {
+				t.Errorf("error = %v, want %q", err, test.wantError)
+			}
+			if got := f.requests(); !slices.Equal(got, test.wantRequests) {
+				t.Errorf("requests = %q, want %q", got, test.wantRequests)
+			}
+			if got := f.recordedEvents(); !slices.Equal(got, test.wantEvents) {
+				t.Errorf("events = %q, want %q", got, test.wantEvents)
+			}
+			if test.check != nil {
+				test.check(t, f)
+			}
+			if test.wantReady == "" {
+				return
+			}
+			if got := readyOf(f.foo(t)); got != test.wantReady {
+				t.Errorf("Ready = %q, want %q", got, test.wantReady)
+			}
+			if test.fail == nil {
+				f.fillCaches(t)
+				again := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo"))
+				if got := f.requests(); len(got) > 0 || (again == nil) != (err == nil) {
+					t.Errorf("a second sync asked for %q and returned %v", got, again)
+				}
+			}
+		})
+	}
+}
+
+func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
+	t.Helper()
+	object, err := f.kubeClient.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "default", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.(*appsv1.Deployment)
+}
+
+func (f *fixture) foo(t *testing.T) *samplev1alpha1.Foo {
+	t.Helper()
+	object, err := f.sampleClient.Tracker().Get(samplev1alpha1.SchemeGroupVersion.WithResource("foos"), "default", "example-foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.(*samplev1alpha1.Foo)
+}
+
+// failWith makes the fake clients answer the requests that are its keys with errors, or, where the error is nil, as if the
+// Foo's Deployment existed although the cache does not know.
+func (f *fixture) failWith(t *testing.T, errs map[string]error) {
+	for request, err := range errs {
+		verb, resource, name := strings.Fields(request)[0], strings.Fields(request)[1], strings.Fields(request)[2]
+		f.kubeClient.PrependReactor(verb, resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if actionName(action) != name {
+				return false, nil, nil
+			}
+			if err == nil {
+				return true, deployment(available), nil
+			}
+			return true, nil, err
+		})
+	}
+}
+
+func readyOf(foo *samplev1alpha1.Foo) string {
+	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
+	if ready == nil {
+		return "absent"
+	}
+	text := fmt.Sprintf("%s %s", ready.Status, ready.Reason)
+	if meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled) {
+		text += " (stalled)"
+	}
+	return text
+}
+
+func wantPatch(t *testing.T, f *fixture, want string) {
+	t.Helper()
+	for _, action := range f.kubeClient.Actions() {
+		if patch, ok := action.(clienttesting.PatchAction); ok {
+			var gotJSON, wantJSON any
+			if err := errors.Join(json.Unmarshal(patch.GetPatch(), &gotJSON), json.Unmarshal([]byte(want), &wantJSON)); err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(gotJSON, wantJSON) {
+				t.Errorf("patch = %s, want %s", patch.GetPatch(), want)
+			}
+			return
+		}
+	}
+	t.Error("nothing was patched")
+}
+
+func TestStatusTellsWhenTheTransitionWas(t *testing.T) {
+	unready := func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }
+	for name, test := range map[string]struct {
+		deployment *appsv1.Deployment
+		moved      bool
+	}{
+		"the time stays while the condition keeps its value":  {deployment: deployment(available)},
+		"the time moves when the condition changes its value": {deployment: deployment(available, unready), moved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := newStatus(foo(ready), test.deployment, nil)
+			condition := meta.FindStatusCondition(status.Conditions, samplev1alpha1.ConditionReady)
+			if moved := !condition.LastTransitionTime.Equal(&transitionTime); moved != test.moved {
+				t.Errorf("moved = %v, want %v", moved, test.moved)
+			}
+			if condition.ObservedGeneration != 1 || status.ObservedGeneration != 1 {
+				t.Errorf("observedGeneration = %d, %d, want 1", condition.ObservedGeneration, status.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestPruningTrustsTheLiveFooOnly(t *testing.T) {
+	f := newFixture(t, foo(), deployment(available), deployment(named("new-deployment"), available))
+	stale := foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" })
+	if err := f.foosIndexer.Update(stale); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.syncHandler(t.Context(), cache.MetaObjectToName(stale)); err != nil {
+		t.Fatal(err)
+	}
+	f.deployment(t, "example-deployment") // Which fails the test if it is gone.
+}
+
+func TestNoSyncActsOnACacheFromBeforeItsOwnWrite(t *testing.T) {
+	f := newFixture(t, foo())
+	key := cache.NewObjectName("default", "example-foo")
+	f.deploymentsIndexer.Bookmark("10")
+	f.deploymentWrites.Record(key, "11")
+	if err := f.syncHandler(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.requests(); len(got) > 0 {
+		t.Errorf("requests = %q although the cache is behind", got)
+	}
+	f.deploymentsIndexer.Bookmark("11")
+	if err := f.syncHandler(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.requests(); len(got) != 2 {
+		t.Errorf("requests = %q once the cache has caught up, want two", got)
+	}
+}
+
+func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
+	otherFoo := foo(func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "other-foo", "other-uid" })
+	owned := deployment()
+	newer := deployment(func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
+	ownerChanged := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
+		return deployment(func(d *appsv1.Deployment) { change(&d.OwnerReferences[0]) })
+	}
+	for name, test := range map[string]struct {
+		handle func(f *fixture)
+		want   []string
+	}{
+		"a Deployment that is added queues its Foo":             {func(f *fixture) { f.handleObject(owned) }, []string{"example-foo"}},
+		"a Deployment that is changed queues its Foo":           {func(f *fixture) { f.handleUpdate(owned, newer) }, []string{"example-foo"}},
+		"a resync of a Deployment queues nothing":               {func(f *fixture) { f.handleUpdate(owned, owned) }, nil},
+		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDelete(owned) }, []string{"example-foo", "other-foo"}},
+		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
+		"a Deployment that changes hands queues all who want its name": {func(f *fixture) {
+			f.handleUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
+		}, []string{"example-foo", "other-foo"}},
+		"a tombstone counts as what it stands for": {func(f *fixture) {
+			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
+		}, []string{"example-foo", "other-foo"}},
+		"a tombstone of a Foo queues its name": {func(f *fixture) {
+			f.enqueueFoo(cache.DeletedFinalStateUnknown{Key: "default/gone-foo"})
+		}, []string{"gone-foo"}},
+		"a Deployment of an earlier Foo of the same name queues nothing": {func(f *fixture) {
+			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.UID = "earlier-uid" }))
+		}, nil},
+		"a Deployment of another kind's object of the same name queues nothing": {func(f *fixture) {
+			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.Kind = "Bar" }))
+		}, nil},
+		"a Deployment of a Foo of another group queues nothing": {func(f *fixture) {
+			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.APIVersion = "example.com/v1alpha1" }))
+		}, nil},
+		"a Deployment whose Foo is of a newer version of the API queues it": {func(f *fixture) {
+			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.APIVersion = "samplecontroller.k8s.io/v1" }))
+		}, []string{"example-foo"}},
+		"a Deployment that a Foo merely owns, without controlling it, queues nothing": {func(f *fixture) {
+			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.Controller = nil }))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, foo(), otherFoo)
+			test.handle(f)
+			var got []string
+			for f.workqueue.Len() > 0 {
+				objectRef, _ := f.workqueue.Get()
+				got = append(got, objectRef.Name)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, test.want) {
+				t.Errorf("queued %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTheCacheHoldsOnlyWhatSyncsRead(t *testing.T) {
+	managed := func(d *appsv1.Deployment) { d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}} }
+	owned, err := trimForCache(deployment(managed, available))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := deployment(available); !equality.Semantic.DeepEqual(owned, want) {
+		t.Errorf("of a Deployment of a Foo the cache holds %v, want %v", owned, want)
+	}
+	others, err := trimForCache(deployment(managed, available, foreign))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (&appsv1.Deployment{ObjectMeta: deployment(foreign).ObjectMeta}); !equality.Semantic.DeepEqual(others, want) {
+		t.Errorf("of another Deployment the cache holds %v, want %v", others, want)
+	}
+}
+
+func TestRunServesFoosAndDrains(t *testing.T) {
+	f := newFixture(t)
+	creating, proceed := make(chan string, 10), make(chan struct{})
+	f.kubeClient.PrependReactor("create", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		creating <- actionName(action)
+		<-proceed
+		return false, nil, nil
+	})
+	for i := range 3 {
+		created := foo(func(foo *samplev1alpha1.Foo) {
+			foo.Name = fmt.Sprintf("foo-%d", i)
+			foo.Spec.DeploymentName = foo.Name
+		})
+		if err := f.sampleClient.Tracker().Add(created); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.kubeInformers.StartWithContext(ctx)
+	f.sampleInformers.StartWithContext(ctx)
+	returned := make(chan error)
+	go func() { returned <- f.Run(ctx, 1) }()
+
+	first := <-creating
+	cancel()
+	select {
+	case err := <-returned:
+		t.Fatalf("Run returned %v while a sync was running", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(proceed)
+	if err := <-returned; err != nil {
+		t.Fatal(err)
+	}
+	f.deployment(t, first)
+	if len(creating) > 0 {
+		t.Errorf("a sync of %s was begun after the end of the context", <-creating)
+	}
+}
+
+func TestRunCutsSyncsShortAtTheShutdownTimeout(t *testing.T) {
+	f := newFixture(t, foo())
+	f.shutdownTimeout = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	f.deploymentsSynced = func() bool { return true }
+	f.foosSynced = func() bool { return true }
+	syncing := make(chan struct{})
+	f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		close(syncing)
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond) // Longer than the timeout: a stand-in for a request that hangs.
+		return true, nil, context.Canceled
+	})
+	f.enqueueFoo(foo())
+	returned := make(chan error)
+	go func() { returned <- f.Run(ctx, 1) }()
+	<-syncing
+	cancel()
+	if err := <-returned; err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestRunGivesUpWithoutCaches(t *testing.T) {
+	f := newFixture(t)
+	f.cacheSyncTimeout = time.Millisecond
+	if err := f.Run(t.Context(), 1); !errors.Is(err, ErrCachesNotSynced) {
+		t.Errorf("Run returned %v, want %v", err, ErrCachesNotSynced)
+	}
+}
+
+func TestAPanicIsRetriedAndStopsNothingElse(t *testing.T) {
+	f := newFixture(t, foo())
+	key := cache.NewObjectName("default", "example-foo")
+	f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		panic("a bug")
+	})
+	f.workqueue.Add(key)
+	if !f.processNextWorkItem(t.Context()) {
+		t.Error("the worker stops")
+	}
+	if got := f.workqueue.NumRequeues(key); got != 1 {
+		t.Errorf("queued again %d times, want 1", got)
+	}
+}
+
+// The generated fake is what users of the clientset test with: it must apply as an API server does.
+func TestTheFakeClientsetApplies(t *testing.T) {
+	client := fake.NewClientset().SamplecontrollerV1alpha1().Foos("default")
+	apply := func(manager, conditionType string) *samplev1alpha1.Foo {
+		t.Helper()
+		applied, err := client.ApplyStatus(t.Context(), applyv1alpha1.Foo("example-foo", "default").WithStatus(applyv1alpha1.FooStatus().
+			WithConditions(applymetav1.Condition().WithType(conditionType).WithStatus(metav1.ConditionTrue))),
+			metav1.ApplyOptions{FieldManager: manager})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return applied
+	}
+	if _, err := client.Apply(t.Context(), applyv1alpha1.Foo("example-foo", "default").
+		WithSpec(applyv1alpha1.FooSpec().WithDeploymentName("example-foo")), metav1.ApplyOptions{FieldManager: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	apply("one", "Ready")
+	if got := apply("two", "Warm").Status.Conditions; len(got) != 2 {
+		t.Errorf("conditions of two managers = %v, want both", got)
+	}
+}
