@@ -5,10 +5,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +20,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -32,9 +32,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
-	"k8s.io/sample-controller/pkg/apis/samplecontroller"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/drift"
 	"k8s.io/sample-controller/pkg/events"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
@@ -52,12 +52,6 @@ const (
 	ErrResourceExists = "ErrResourceExists"
 	// DeploymentRejected is the reason of the event and of the condition of a Foo whose Deployment is refused by the API server.
 	DeploymentRejected = "DeploymentRejected"
-	// DeploymentAvailable, DeploymentProgressing and DeploymentStalled are the reasons of the conditions of a Foo that has a
-	// Deployment.
-	DeploymentAvailable   = "DeploymentAvailable"
-	DeploymentProgressing = "DeploymentProgressing"
-	DeploymentStalled     = "DeploymentStalled"
-
 	// MessageResourceExists is the message of ErrResourceExists; its argument is the Deployment's name.
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 	// MessageResourceSynced is the message of SuccessSynced.
@@ -74,9 +68,6 @@ const (
 	// DefaultImage is the image of the nginx container unless WithImage says otherwise.
 	DefaultImage = "nginx:latest"
 
-	// containerName is the name of the one container that the controller puts into a Deployment.
-	containerName = "nginx"
-
 	// byDeploymentName indexes Foos by namespace/name of the Deployment that they want, byFooUID indexes Deployments by the
 	// UID of the Foo that controls them.
 	byDeploymentName = "deploymentName"
@@ -86,6 +77,9 @@ const (
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
 	cacheLagCheckPeriod = time.Second
 )
+
+// fooKind is what owner references call a Foo.
+var fooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
 // ErrCachesNotSynced says that the API server could not be listed within the timeout of WithCacheSyncTimeout.
 var ErrCachesNotSynced = errors.New("the informer caches have not synced in time")
@@ -334,10 +328,10 @@ func (c *Controller) handleObject(obj any) {
 // fooReference returns the controller reference of an object if it is one to a Foo, and nil otherwise.
 func fooReference(object metav1.Object) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(object)
-	if owner == nil || owner.Kind != "Foo" {
+	if owner == nil || owner.Kind != fooKind.Kind {
 		return nil
 	}
-	if group, _, _ := strings.Cut(owner.APIVersion, "/"); group != samplecontroller.GroupName {
+	if group, _, _ := strings.Cut(owner.APIVersion, "/"); group != fooKind.Group {
 		return nil
 	}
 	return owner
@@ -477,7 +471,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if !metav1.IsControlledBy(deployment, foo) {
 		return nil, false, &obstacle{reason: ErrResourceExists, message: fmt.Sprintf(MessageResourceExists, desired.Name)}
 	}
-	patch, err := repairPatch(deployment, desired)
+	patch, err := drift.Patch(deployment, desired)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
 	}
@@ -487,51 +481,6 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
 	return repaired, true, nil
-}
-
-// repairPatch returns the strategic merge patch that puts back what the Foo decides of a Deployment, or nil if nothing of
-// that was changed. All other fields are left alone, also those that this program's version of the API does not know. The
-// patch carries the resourceVersion that it was computed from: if the Deployment has changed since, the API server answers
-// with a conflict.
-func repairPatch(deployment, desired *appsv1.Deployment) ([]byte, error) {
-	repaired := deployment.DeepCopy()
-	setLabels(&repaired.ObjectMeta, desired.Labels)
-	setLabels(&repaired.Spec.Template.ObjectMeta, desired.Spec.Template.Labels)
-	if desired.Spec.Replicas != nil {
-		repaired.Spec.Replicas = desired.Spec.Replicas
-	}
-	setImage(&repaired.Spec.Template.Spec, desired.Spec.Template.Spec.Containers[0])
-	if equality.Semantic.DeepEqual(deployment, repaired) {
-		return nil, nil
-	}
-	base := deployment.DeepCopy()
-	base.ResourceVersion = "" // So that the patch says it.
-	before, err := json.Marshal(base)
-	if err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(repaired)
-	if err != nil {
-		return nil, err
-	}
-	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
-}
-
-func setLabels(object *metav1.ObjectMeta, labels map[string]string) {
-	for key, value := range labels {
-		metav1.SetMetaDataLabel(object, key, value)
-	}
-}
-
-// setImage gives the container of the wanted one's name the wanted one's image, or adds the wanted one if there is none.
-func setImage(pod *corev1.PodSpec, wanted corev1.Container) {
-	for i := range pod.Containers {
-		if pod.Containers[i].Name == wanted.Name {
-			pod.Containers[i].Image = wanted.Image
-			return
-		}
-	}
-	pod.Containers = append(pod.Containers, wanted)
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
@@ -573,9 +522,9 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 
 // newStatus returns the status of a Foo that has the given Deployment, or none, and possibly a problem with it.
 func newStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *obstacle) samplev1alpha1.FooStatus {
-	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation}
-	for _, condition := range foo.Status.Conditions {
-		status.Conditions = append(status.Conditions, condition)
+	status := samplev1alpha1.FooStatus{
+		ObservedGeneration: foo.Generation,
+		Conditions:         slices.Clone(foo.Status.Conditions),
 	}
 	if deployment != nil {
 		status.AvailableReplicas = deployment.Status.AvailableReplicas
@@ -589,14 +538,10 @@ func newStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *
 		ready.Reason, ready.Message = problem.reason, problem.message
 	} else {
 		state, message := readiness.Of(deployment)
-		ready.Message = message
-		switch state {
-		case readiness.Available:
-			ready.Status, ready.Reason, stalled = metav1.ConditionTrue, DeploymentAvailable, false
-		case readiness.Progressing:
-			ready.Reason, stalled = DeploymentProgressing, false
-		case readiness.Stalled:
-			ready.Reason = DeploymentStalled
+		ready.Reason, ready.Message = string(state), message
+		stalled = state == readiness.Stalled
+		if state == readiness.Available {
+			ready.Status = metav1.ConditionTrue
 		}
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
@@ -638,7 +583,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 			Name:            foo.Spec.DeploymentName,
 			Namespace:       foo.Namespace,
 			Labels:          labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.SchemeGroupVersion.WithKind("Foo"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, fooKind)},
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: foo.Spec.Replicas,
@@ -646,7 +591,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: containerName, Image: DefaultImage}},
+					Containers: []corev1.Container{{Name: "nginx", Image: DefaultImage}},
 				},
 			},
 		},

@@ -34,6 +34,7 @@ import (
 	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	"k8s.io/sample-controller/pkg/readiness"
 )
 
 const (
@@ -156,7 +157,7 @@ func ready(foo *samplev1alpha1.Foo) {
 		ObservedGeneration: foo.Generation,
 		Conditions: []metav1.Condition{{
 			Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: foo.Generation,
-			LastTransitionTime: transitionTime, Reason: DeploymentAvailable,
+			LastTransitionTime: transitionTime, Reason: string(readiness.Available),
 			Message: fmt.Sprintf("Deployment %q has 2 of 2 replicas available", foo.Spec.DeploymentName),
 		}},
 	}
@@ -274,7 +275,7 @@ func TestSyncHandler(t *testing.T) {
 				d.Labels = map[string]string{"app": "other", "team": "a"}
 				d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
 				d.Spec.Template.Spec.Containers = []corev1.Container{
-					{Name: "sidecar", Image: "sidecar"}, {Name: containerName, Image: "apache", ImagePullPolicy: corev1.PullAlways},
+					{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "apache", ImagePullPolicy: corev1.PullAlways},
 				}
 			})},
 			wantRequests: []string{"patch deployments example-deployment"},
@@ -442,7 +443,7 @@ func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
 
 func (f *fixture) foo(t *testing.T) *samplev1alpha1.Foo {
 	t.Helper()
-	object, err := f.sampleClient.Tracker().Get(samplev1alpha1.SchemeGroupVersion.WithResource("foos"), "default", "example-foo")
+	object, err := f.sampleClient.Tracker().Get(schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos"), "default", "example-foo")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// State is how far the rollout of a Deployment has come.
-type State int
+// State is how far the rollout of a Deployment has come. Its values serve as reasons of conditions.
+type State string
 
 const (
-	// Progressing means that the rollout is under way.
-	Progressing State = iota
 	// Available means that all wanted replicas run the newest Pod template and are available, and no others are left.
-	Available
+	Available State = "DeploymentAvailable"
+	// Progressing means that the rollout is under way.
+	Progressing State = "DeploymentProgressing"
 	// Stalled means that the rollout will not go on without someone's help.
-	Stalled
+	Stalled State = "DeploymentStalled"
 )
 
 // timedOutReason is the reason of the condition Progressing once spec.progressDeadlineSeconds have passed. See
