@@ -1,0 +1,288 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	controlPlaneBinary = "controlplane"
+	kwokBinary         = "kwok"
+	kubectlBinary      = "kubectl" // a symbolic link: the control plane's binary runs what its name says
+
+	kwokPackage       = "sigs.k8s.io/kwok/cmd/kwok"
+	kubernetesModule  = "k8s.io/kubernetes"
+	stampFile         = "cluster.stamp"
+	downloadingPrefix = "go: downloading "
+)
+
+// Build compiles the control plane, from the module in sourceDir, into binDir, and with it kwok and kubectl, and shows its
+// progress, which takes minutes the first time. It does nothing if the binaries of these sources and this version of Go
+// are there already. A build that was interrupted goes on where it was, and binDir never holds half a binary. Builds into
+// one binDir wait for each other.
+func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) error {
+	binDir, err := filepath.Abs(binDir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(binDir, 0o755); err != nil {
+		return err
+	}
+	lock, err := lockFile(filepath.Join(binDir, ".cluster.lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	b := &builder{sourceDir: sourceDir, binDir: binDir, lock: lock, progress: newProgress(progress)}
+	defer b.progress.end()
+	if err := b.build(ctx); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("the build was interrupted, the next one goes on from here: %w", context.Cause(ctx))
+		}
+		return fmt.Errorf("cannot build the local Kubernetes: %w", err)
+	}
+	return nil
+}
+
+// lockFile waits for the exclusive lock of the file, which holds until all copies of its descriptor are closed.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("cannot lock %s: %w", path, err)
+	}
+	return file, nil
+}
+
+type builder struct {
+	sourceDir, binDir string
+	lock              *os.File
+	progress          *progress
+}
+
+func (b *builder) build(ctx context.Context) error {
+	stamp, err := b.stamp(ctx)
+	if err != nil || b.upToDate(stamp) {
+		return err
+	}
+	ldflags, err := b.ldflags(ctx)
+	if err != nil {
+		return err
+	}
+	stale, err := b.stalePackages(ctx)
+	if err != nil {
+		return err
+	}
+	staging := filepath.Join(b.binDir, ".staging")
+	if err := os.MkdirAll(staging, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	if err := b.compile(ctx, ldflags, stale, staging); err != nil {
+		return err
+	}
+	return b.install(staging, stamp)
+}
+
+// stamp identifies everything that the binaries depend on.
+func (b *builder) stamp(ctx context.Context) (string, error) {
+	version, err := b.output(ctx, "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.GOOS, runtime.GOARCH, version, buildFlags)
+	var sources []string
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go"} {
+		matches, err := filepath.Glob(filepath.Join(b.sourceDir, pattern))
+		if err != nil {
+			return "", err
+		}
+		sources = append(sources, matches...)
+	}
+	for _, path := range sources {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(hash, "%s %x\n", filepath.Base(path), sha256.Sum256(content))
+	}
+	return fmt.Sprintf("%x\n", hash.Sum(nil)), nil
+}
+
+func (b *builder) upToDate(stamp string) bool {
+	found, err := os.ReadFile(filepath.Join(b.binDir, stampFile))
+	return err == nil && string(found) == stamp && checkBinaries(b.binDir) == nil
+}
+
+// checkBinaries returns an error that says how to build the binaries if one of them is missing.
+func checkBinaries(binDir string) error {
+	for _, name := range []string{controlPlaneBinary, kwokBinary, kubectlBinary} {
+		path := filepath.Join(binDir, name)
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("the local Kubernetes is not built (there is no %s); build it with: make cluster", path)
+		}
+	}
+	return nil
+}
+
+// ldflags makes the binaries say which version of Kubernetes they are. They are dated as the version is, not as the build
+// is, so that two builds of it are the same.
+func (b *builder) ldflags(ctx context.Context) (string, error) {
+	const format = `{{.Version}} {{.Time.Format "2006-01-02T15:04:05Z07:00"}}`
+	found, err := b.output(ctx, "list", "-m", "-f", format, kubernetesModule)
+	if err != nil {
+		return "", err
+	}
+	version, date, _ := strings.Cut(strings.TrimSpace(found), " ")
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(numbers) != 3 {
+		return "", fmt.Errorf("unexpected version %q of %s", version, kubernetesModule)
+	}
+	flags := []string{"-s", "-w"}
+	// The commit is not known: the modules do not tell.
+	for _, variable := range []string{"gitVersion=" + version, "gitMajor=" + numbers[0], "gitMinor=" + numbers[1],
+		"buildDate=" + date, "gitCommit="} {
+		for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+			flags = append(flags, "-X", pkg+"."+variable)
+		}
+	}
+	return strings.Join(flags, " "), nil
+}
+
+// buildFlags are those that go list must know of too, to say which packages are to be compiled. The version control system
+// has no part in the build: with it, each commit would change the binaries.
+var buildFlags = []string{"-trimpath", "-buildvcs=false"}
+
+// stalePackages returns those packages that have to be compiled. Listing them downloads their modules.
+func (b *builder) stalePackages(ctx context.Context) (map[string]bool, error) {
+	downloaded := 0
+	args := slices.Concat([]string{"list"}, buildFlags,
+		[]string{"-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".", kwokPackage})
+	cmd := b.command(ctx, args...)
+	var packages bytes.Buffer
+	cmd.Stdout = &packages
+	err := runLines(cmd, func(line string) bool {
+		module, ok := strings.CutPrefix(line, downloadingPrefix)
+		if ok {
+			downloaded++
+			b.progress.show("downloading module %d: %s", downloaded, module)
+		}
+		return ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	stale := map[string]bool{}
+	for name := range strings.FieldsSeq(packages.String()) {
+		stale[name] = true
+	}
+	return stale, nil
+}
+
+// compile builds both binaries into the directory.
+func (b *builder) compile(ctx context.Context, ldflags string, stale map[string]bool, dir string) error {
+	args := slices.Concat([]string{"build", "-v"}, buildFlags,
+		[]string{"-ldflags", ldflags, "-o", dir + string(filepath.Separator), ".", kwokPackage})
+	total, compiled := len(stale), 0
+	return runLines(b.command(ctx, args...), func(line string) bool {
+		if !stale[line] {
+			return strings.HasPrefix(line, downloadingPrefix)
+		}
+		delete(stale, line)
+		compiled++
+		if len(stale) == 0 {
+			b.progress.show("compiled %d packages, linking", total)
+		} else {
+			b.progress.show("compiling %d/%d: %s", compiled, total, line)
+		}
+		return true
+	})
+}
+
+// install moves the binaries to where they are used, each at once, and the stamp last: as long as it is missing, the next
+// build does everything again.
+func (b *builder) install(staging, stamp string) error {
+	if err := os.Symlink(controlPlaneBinary, filepath.Join(staging, kubectlBinary)); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(staging, stampFile), []byte(stamp), 0o644); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(b.binDir, stampFile)); err != nil {
+		return err
+	}
+	for _, name := range []string{controlPlaneBinary, kwokBinary, kubectlBinary, stampFile} {
+		if err := os.Rename(filepath.Join(staging, name), filepath.Join(b.binDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command is a go command in the source directory. It keeps the lock if this process dies and it does not.
+func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = b.sourceDir
+	// The binaries are for this machine and this module, whatever the environment says.
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.ExtraFiles = []*os.File{b.lock}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+func (b *builder) output(ctx context.Context, args ...string) (string, error) {
+	cmd := b.command(ctx, args...)
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	err := runLines(cmd, func(line string) bool { return strings.HasPrefix(line, downloadingPrefix) })
+	return strings.TrimSpace(stdout.String()), err
+}
+
+// runLines runs the command and gives each line of its standard error to handle. Those that handle does not want are part
+// of the error if the command fails.
+func runLines(cmd *exec.Cmd, handle func(line string) bool) error {
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var rest []string
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if !handle(lines.Text()) {
+			rest = append(rest, lines.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", cmd.Args[0], cmd.Args[1], err, strings.Join(rest, "\n"))
+	}
+	return nil
+}

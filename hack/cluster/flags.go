@@ -1,0 +1,91 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"slices"
+)
+
+const (
+	serviceRange  = "10.96.0.0/16"
+	podRange      = "10.244.0.0/16"
+	serviceIssuer = "https://kubernetes.default.svc.cluster.local"
+	etcdPeerURL   = "https://127.0.0.1:0" // etcd must have one, but has no peers
+)
+
+// firstServiceIP is the address of the service "kubernetes".
+var firstServiceIP = net.IPv4(10, 96, 0, 1)
+
+// Nobody competes with this scheduler, so that it needs no election and is at work at once after a restart. The same goes
+// for the controller manager.
+const schedulerConfigFormat = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: false
+clientConnection:
+  kubeconfig: %q
+  qps: 1000
+  burst: 2000
+`
+
+// commandLine returns the binary, relative to the directory of binaries, and the arguments that the component is run with.
+func (c *Cluster) commandLine(component Component) []string {
+	switch component {
+	case Etcd:
+		return append([]string{controlPlaneBinary}, c.etcdCommand()...)
+	case APIServer:
+		return append([]string{controlPlaneBinary}, c.apiServerCommand()...)
+	case ControllerManager:
+		return append([]string{controlPlaneBinary}, c.controllerManagerCommand()...)
+	case Scheduler:
+		return []string{controlPlaneBinary, "kube-scheduler", "--config=" + c.path("scheduler.yaml"), "--secure-port=0"}
+	case Kwok:
+		return []string{kwokBinary, "--kubeconfig=" + c.componentKubeconfig(Kwok), "--config=" + c.path("kwok.yaml"),
+			"--manage-all-nodes", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40", "--cidr=" + podRange}
+	}
+	panic(fmt.Sprintf("no such component: %q", component))
+}
+
+func (c *Cluster) etcdCommand() []string {
+	certificate := []string{"cert-file=" + c.path("pki", "etcd.crt"), "key-file=" + c.path("pki", "etcd.key"),
+		"trusted-ca-file=" + c.path("pki", "etcd-ca.crt"), "client-cert-auth"}
+	args := []string{"etcd", "--name=etcd", "--data-dir=" + c.path("etcd"), "--log-level=warn",
+		"--unsafe-no-fsync", // a power failure ends the cluster anyway
+		"--listen-client-urls=" + c.etcdURL(), "--advertise-client-urls=" + c.etcdURL(),
+		"--listen-peer-urls=" + etcdPeerURL, "--initial-advertise-peer-urls=" + etcdPeerURL,
+		"--initial-cluster=etcd=" + etcdPeerURL}
+	for _, flag := range certificate {
+		args = append(args, "--"+flag, "--peer-"+flag)
+	}
+	return args
+}
+
+func (c *Cluster) apiServerCommand() []string {
+	return slices.Concat([]string{"kube-apiserver",
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiServerPort),
+		"--endpoint-reconciler-type=none", // endpoints must not be loopback addresses
+		"--service-cluster-ip-range=" + serviceRange,
+		"--tls-cert-file=" + c.path("pki", "apiserver.crt"), "--tls-private-key-file=" + c.path("pki", "apiserver.key"),
+		"--client-ca-file=" + c.path("pki", "ca.crt"), "--authorization-mode=RBAC",
+		"--etcd-servers=" + c.etcdURL(), "--etcd-cafile=" + c.path("pki", "etcd-ca.crt"),
+		"--etcd-certfile=" + c.path("pki", "etcd-client.crt"), "--etcd-keyfile=" + c.path("pki", "etcd-client.key"),
+		"--service-account-issuer=" + serviceIssuer, "--service-account-key-file=" + c.path("pki", "service-accounts.crt"),
+		"--service-account-signing-key-file=" + c.path("pki", "service-accounts.key"),
+		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"),
+		"--audit-log-maxsize=100000", // megabytes: one file, so that no request is missing from it
+	}, c.options.APIServerFlags)
+}
+
+func (c *Cluster) controllerManagerCommand() []string {
+	return []string{"kube-controller-manager", "--kubeconfig=" + c.componentKubeconfig(ControllerManager),
+		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--use-service-account-credentials", "--root-ca-file=" + c.path("pki", "ca.crt"),
+		"--service-account-private-key-file=" + c.path("pki", "service-accounts.key")}
+}
+
+func (c *Cluster) componentKubeconfig(component Component) string {
+	return c.path(string(component) + ".kubeconfig")
+}
