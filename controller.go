@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
@@ -40,6 +38,7 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/readiness"
 )
 
@@ -68,18 +67,10 @@ const (
 	// DefaultImage is the image of the nginx container unless WithImage says otherwise.
 	DefaultImage = "nginx:latest"
 
-	// byDeploymentName indexes Foos by namespace/name of the Deployment that they want, byFooUID indexes Deployments by the
-	// UID of the Foo that controls them.
-	byDeploymentName = "deploymentName"
-	byFooUID         = "fooUID"
-
 	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
 	cacheLagCheckPeriod = time.Second
 )
-
-// fooKind is what owner references call a Foo.
-var fooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
 // ErrCachesNotSynced says that the API server could not be listed within the timeout of WithCacheSyncTimeout.
 var ErrCachesNotSynced = errors.New("the informer caches have not synced in time")
@@ -132,7 +123,7 @@ func WithShutdownTimeout(timeout time.Duration) Option {
 }
 
 // NewController returns a controller whose handlers are registered with the two informers, which must not have been
-// started yet. Events are recorded until ctx ends.
+// started yet.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
@@ -174,10 +165,10 @@ func NewController(
 		option(controller)
 	}
 
-	utilruntime.Must(deploymentInformer.Informer().SetTransform(trimForCache))
-	utilruntime.Must(deploymentInformer.Informer().AddIndexers(cache.Indexers{byFooUID: indexByFooUID}))
-	utilruntime.Must(fooInformer.Informer().SetTransform(trimForCache))
-	utilruntime.Must(fooInformer.Informer().AddIndexers(cache.Indexers{byDeploymentName: indexByDeploymentName}))
+	utilruntime.Must(deploymentInformer.Informer().SetTransform(ownership.Trim))
+	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
+	utilruntime.Must(fooInformer.Informer().SetTransform(ownership.Trim))
+	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
 	logger.Info("Setting up event handlers")
 	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -195,31 +186,6 @@ func NewController(
 	return controller
 }
 
-// trimForCache drops what no sync reads before an object is cached: the managed fields, and all but the metadata of a
-// Deployment that no Foo controls, for that one is never written.
-func trimForCache(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
-	if deployment, ok := obj.(*appsv1.Deployment); ok && fooReference(deployment) == nil {
-		deployment.Spec = appsv1.DeploymentSpec{}
-		deployment.Status = appsv1.DeploymentStatus{}
-	}
-	return obj, nil
-}
-
-func indexByFooUID(obj any) ([]string, error) {
-	if owner := fooReference(obj.(*appsv1.Deployment)); owner != nil {
-		return []string{string(owner.UID)}, nil
-	}
-	return nil, nil
-}
-
-func indexByDeploymentName(obj any) ([]string, error) {
-	foo := obj.(*samplev1alpha1.Foo)
-	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
-}
-
 // Run waits for the caches and then keeps the given number of workers busy until ctx ends. It returns only when every
 // worker has: syncs that are running when ctx ends are finished first, and their events sent, but no new ones are begun.
 // The error is ErrCachesNotSynced, or says that syncs had to be cut short at the shutdown timeout. Run may be called once.
@@ -230,8 +196,13 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	logger.Info("Starting Foo controller")
 	logger.Info("Waiting for informer caches to sync")
-	if err := c.waitForCaches(ctx); err != nil || ctx.Err() != nil {
-		return err
+	timeout, cancel := context.WithTimeout(ctx, c.cacheSyncTimeout)
+	defer cancel()
+	if !cache.WaitForCacheSync(timeout.Done(), c.deploymentsSynced, c.foosSynced) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return ErrCachesNotSynced
 	}
 
 	// Syncs outlive ctx, so that the ones that are running can finish.
@@ -253,18 +224,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	})
 	defer deadline.Stop()
 	running.Wait()
+	err := context.Cause(syncCtx)
 	c.stopRecorder(syncCtx)
-	return context.Cause(syncCtx)
-}
-
-// waitForCaches returns once both caches are synced, or ctx ends; the error is ErrCachesNotSynced at the timeout.
-func (c *Controller) waitForCaches(ctx context.Context) error {
-	timeout, cancel := context.WithTimeout(ctx, c.cacheSyncTimeout)
-	defer cancel()
-	if !cache.WaitForCacheSync(timeout.Done(), c.deploymentsSynced, c.foosSynced) && ctx.Err() == nil {
-		return ErrCachesNotSynced
-	}
-	return nil
+	return err
 }
 
 // enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.
@@ -284,7 +246,7 @@ func (c *Controller) handleUpdate(oldObj, newObj any) {
 		return // A resync; Foos have a resync of their own.
 	}
 	c.handleObject(new)
-	if oldOwner, newOwner := fooReference(old), fooReference(new); !equality.Semantic.DeepEqual(oldOwner, newOwner) {
+	if oldOwner, newOwner := ownership.FooOf(old), ownership.FooOf(new); !equality.Semantic.DeepEqual(oldOwner, newOwner) {
 		c.handleDelete(old) // For its former owner, and all who wait for the name, it is as good as gone.
 	}
 }
@@ -297,7 +259,7 @@ func (c *Controller) handleDelete(obj any) {
 		utilruntime.HandleError(err)
 		return
 	}
-	foos, err := c.foosIndexer.ByIndex(byDeploymentName, objectRef.String())
+	foos, err := c.foosIndexer.ByIndex(ownership.ByDeploymentName, objectRef.String())
 	utilruntime.Must(err)
 	for _, foo := range foos {
 		c.enqueueFoo(foo)
@@ -314,7 +276,7 @@ func (c *Controller) handleObject(obj any) {
 		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
 		return
 	}
-	owner := fooReference(object)
+	owner := ownership.FooOf(object)
 	if owner == nil {
 		return
 	}
@@ -323,18 +285,6 @@ func (c *Controller) handleObject(obj any) {
 		return // That Foo is gone, and garbage collection sees to what it owned.
 	}
 	c.enqueueFoo(foo)
-}
-
-// fooReference returns the controller reference of an object if it is one to a Foo, and nil otherwise.
-func fooReference(object metav1.Object) *metav1.OwnerReference {
-	owner := metav1.GetControllerOf(object)
-	if owner == nil || owner.Kind != fooKind.Kind {
-		return nil
-	}
-	if group, _, _ := strings.Cut(owner.APIVersion, "/"); group != fooKind.Group {
-		return nil
-	}
-	return owner
 }
 
 // runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
@@ -486,7 +436,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 // pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
 // can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	owned, err := c.deploymentsIndexer.ByIndex(byFooUID, string(foo.UID))
+	owned, err := c.deploymentsIndexer.ByIndex(ownership.ByFooUID, string(foo.UID))
 	if err != nil {
 		return err
 	}
@@ -583,7 +533,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 			Name:            foo.Spec.DeploymentName,
 			Namespace:       foo.Namespace,
 			Labels:          labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, fooKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: foo.Spec.Replicas,

@@ -607,24 +607,6 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 	}
 }
 
-func TestTheCacheHoldsOnlyWhatSyncsRead(t *testing.T) {
-	managed := func(d *appsv1.Deployment) { d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}} }
-	owned, err := trimForCache(deployment(managed, available))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := deployment(available); !equality.Semantic.DeepEqual(owned, want) {
-		t.Errorf("of a Deployment of a Foo the cache holds %v, want %v", owned, want)
-	}
-	others, err := trimForCache(deployment(managed, available, foreign))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (&appsv1.Deployment{ObjectMeta: deployment(foreign).ObjectMeta}); !equality.Semantic.DeepEqual(others, want) {
-		t.Errorf("of another Deployment the cache holds %v, want %v", others, want)
-	}
-}
-
 func TestRunServesFoosAndDrains(t *testing.T) {
 	f := newFixture(t)
 	creating, proceed := make(chan string, 10), make(chan struct{})

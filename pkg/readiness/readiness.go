@@ -31,21 +31,21 @@ const timedOutReason = "ProgressDeadlineExceeded"
 func Of(deployment *appsv1.Deployment) (State, string) {
 	status := deployment.Status
 	wanted := Wanted(deployment)
-	available := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, status.AvailableReplicas, wanted)
+	message := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, status.AvailableReplicas, wanted)
 	if status.ObservedGeneration < deployment.Generation {
-		return Progressing, fmt.Sprintf("Deployment %q waits for the Deployment controller to look at its newest spec", deployment.Name)
+		return Progressing, message // What the rest of the status says is about an older spec.
 	}
 	if status.AvailableReplicas >= wanted && status.UpdatedReplicas == wanted && status.Replicas == wanted {
-		return Available, available
+		return Available, message
 	}
 	for _, condition := range status.Conditions {
 		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
 		timedOut := condition.Type == appsv1.DeploymentProgressing && condition.Reason == timedOutReason
 		if failed || timedOut {
-			return Stalled, fmt.Sprintf("%s: %s", available, condition.Message)
+			return Stalled, fmt.Sprintf("%s: %s", message, condition.Message)
 		}
 	}
-	return Progressing, available
+	return Progressing, message
 }
 
 // Wanted returns how many replicas a Deployment's spec asks for.

@@ -45,12 +45,12 @@ func TestOf(t *testing.T) {
 		"the counts are of an older generation": {
 			replicas: new(int32(2)),
 			status:   appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
-			want:     Progressing, wantMessage: "waits for the Deployment controller",
+			want:     Progressing, wantMessage: "2 of 2",
 		},
 		"an old stall is of an older generation": {
 			replicas: new(int32(2)),
 			status:   appsv1.DeploymentStatus{ObservedGeneration: 2, Conditions: []appsv1.DeploymentCondition{timedOut}},
-			want:     Progressing, wantMessage: "waits for the Deployment controller",
+			want:     Progressing, wantMessage: "0 of 2",
 		},
 		"some replicas are not available yet": {
 			replicas: new(int32(2)),

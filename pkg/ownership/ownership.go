@@ -1,0 +1,66 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ownership tells which Deployments belong to which Foo, and makes informers' caches able to.
+package ownership
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// FooKind is what the owner references to a Foo call it.
+var FooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
+
+// FooOf returns the controller reference of an object if it is one to a Foo, of whatever version, and nil otherwise.
+func FooOf(object metav1.Object) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != FooKind.Kind {
+		return nil
+	}
+	if group, _, _ := strings.Cut(owner.APIVersion, "/"); group != FooKind.Group {
+		return nil
+	}
+	return owner
+}
+
+// The names of the indexes: of Deployments by the UID of the Foo that controls them, and of Foos by the namespace/name of
+// the Deployment that they want.
+const (
+	ByFooUID         = "fooUID"
+	ByDeploymentName = "deploymentName"
+)
+
+// DeploymentIndexers are the indexes for a cache of Deployments.
+var DeploymentIndexers = cache.Indexers{ByFooUID: func(obj any) ([]string, error) {
+	if owner := FooOf(obj.(*appsv1.Deployment)); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}}
+
+// FooIndexers are the indexes for a cache of Foos.
+var FooIndexers = cache.Indexers{ByDeploymentName: func(obj any) ([]string, error) {
+	foo := obj.(*samplev1alpha1.Foo)
+	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
+}}
+
+// Trim is a cache.TransformFunc that drops what the controller does not read: the managed fields, and all but the metadata
+// of a Deployment that no Foo controls, for that one is never written.
+func Trim(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil {
+		object.SetManagedFields(nil)
+	}
+	if deployment, ok := obj.(*appsv1.Deployment); ok && FooOf(deployment) == nil {
+		deployment.Spec = appsv1.DeploymentSpec{}
+		deployment.Status = appsv1.DeploymentStatus{}
+	}
+	return obj, nil
+}
