@@ -1,0 +1,96 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+
+	"k8s.io/sample-controller/hack/cluster"
+)
+
+const (
+	root        = "../.."
+	binDir      = root + "/.build/bin"
+	crdFile     = root + "/artifacts/examples/crd.yaml"
+	exampleFile = root + "/artifacts/examples/example-foo.yaml"
+)
+
+// What the tests share: a cluster that knows Foos, clients of its administrator, and the program under test.
+var (
+	local        *cluster.Cluster
+	kubeClient   kubernetes.Interface
+	sampleClient clientset.Interface
+	adminConfig  *rest.Config
+	program      string
+)
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp(binDir, "e2e")
+	if err != nil {
+		return 0, fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
+	}
+	defer os.RemoveAll(dir)
+	if program, err = buildProgram(dir); err != nil {
+		return 0, err
+	}
+	if local, err = cluster.Start(context.Background(), cluster.Options{BinDir: binDir}); err != nil {
+		return 0, err
+	}
+	defer local.Stop()
+	if adminConfig, err = clientcmd.BuildConfigFromFlags("", local.Kubeconfig()); err != nil {
+		return 0, err
+	}
+	adminConfig.QPS = -1
+	kubeClient = kubernetes.NewForConfigOrDie(adminConfig)
+	sampleClient = clientset.NewForConfigOrDie(adminConfig)
+	if output, err := local.Command(context.Background(), "kubectl", "apply", "-f", crdFile).CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("kubectl apply of the CustomResourceDefinition: %w\n%s", err, output)
+	}
+	if err := grantPermissions(local, kubeClient); err != nil {
+		return 0, err
+	}
+	code = m.Run()
+	if err := local.Err(); err != nil {
+		return 1, fmt.Errorf("the local Kubernetes failed during the tests: %w", err)
+	}
+	return code, nil
+}
+
+// buildProgram builds the program under test, with the race detector where there is a C compiler for it.
+func buildProgram(dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(dir, "sample-controller"))
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", path}
+	if _, err := exec.LookPath("cc"); err == nil {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, ".")...)
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the program: %w\n%s", err, output)
+	}
+	return path, nil
+}

@@ -1,0 +1,236 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestTheFirstSignalDrains(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			namespace := newNamespace(t)
+			gate := startGate(t)
+			controller := gate.startController(t, namespace)
+			foo := createFoo(t, namespace, "draining", "draining", 1)
+
+			request := <-gate.arrived
+			controller.signal(signal)
+			controller.waitForLog("Shutting down workers")
+			select {
+			case <-controller.exited:
+				t.Fatal("the program ended while a sync was running")
+			default:
+			}
+			close(request)
+			controller.wantExit(0, 20*time.Second)
+			if _, err := findDeployment(t, namespace, "draining"); err != nil {
+				t.Errorf("the sync that was running was not finished: %v", err)
+			}
+			if got := getFoo(t, namespace, "draining").Status.ObservedGeneration; got != 1 {
+				t.Errorf("observedGeneration = %d: the sync that was running was not finished", got)
+			}
+			wantEvent(t, foo, "Normal", "Synced", "Foo synced successfully")
+		})
+	}
+}
+
+func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	namespace := newNamespace(t)
+	gate := startGate(t)
+	controller := gate.startController(t, namespace)
+	createFoo(t, namespace, "hanging", "hanging", 1)
+	request := <-gate.arrived
+	defer close(request)
+	controller.signal(syscall.SIGTERM)
+	controller.waitForLog("Shutting down workers")
+	controller.signal(syscall.SIGTERM)
+	controller.wantExit(1, 5*time.Second)
+}
+
+func TestAHangingSyncIsCutShortAtTheShutdownTimeout(t *testing.T) {
+	namespace := newNamespace(t)
+	gate := startGate(t)
+	controller := gate.startController(t, namespace, "-shutdown-timeout=100ms")
+	createFoo(t, namespace, "hanging", "hanging", 1)
+	request := <-gate.arrived
+	defer close(request)
+	controller.signal(syscall.SIGTERM)
+	controller.wantExit(1, 10*time.Second)
+	if last := controller.lastLine(); !strings.Contains(last, "cut short") {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
+func TestAMissingCustomResourceDefinitionIsReportedAndWaitedFor(t *testing.T) {
+	kubectl(t, "delete", "-f", crdFile)
+	t.Cleanup(func() {
+		kubectl(t, "apply", "-f", crdFile)
+		kubectl(t, "wait", "--for=condition=Established", "crd/foos.samplecontroller.k8s.io", "--timeout=30s")
+	})
+	const command = "kubectl apply -f artifacts/examples/crd.yaml"
+	kubeconfig, err := local.KubeconfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	impatient := startProgram(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=3s")
+	patient := startProgram(t, "-kubeconfig", kubeconfig)
+	impatient.wantExit(1, 20*time.Second)
+	if last := impatient.lastLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
+		t.Errorf("the last line is %q, want an error that names %q", last, command)
+	}
+	patient.waitForLog(command)
+	kubectl(t, "apply", "-f", crdFile)
+	patient.waitForLog("Started workers")
+	patient.signal(syscall.SIGTERM)
+	patient.wantExit(0, 10*time.Second)
+}
+
+func TestAMissingPermissionIsNamed(t *testing.T) {
+	kubeconfig, err := local.KubeconfigFor("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=2s")
+	p.wantExit(1, 20*time.Second)
+	for _, want := range []string{"permission is missing", `cannot list resource "`, `User "nobody"`} {
+		if last := p.lastLine(); !strings.Contains(last, want) {
+			t.Errorf("the last line is %q, want %q in it", last, want)
+		}
+	}
+}
+
+func TestStartUpErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(broken, []byte("this is not a kubeconfig"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		"no cluster is configured":        {nil, 1, "-kubeconfig"},
+		"the kubeconfig is missing":       {[]string{"-kubeconfig=/does/not/exist"}, 1, "/does/not/exist"},
+		"the kubeconfig is broken":        {[]string{"-kubeconfig", broken}, 1, "kubeconfig"},
+		"nobody is at the address":        {[]string{"-master=http://127.0.0.1:1"}, 1, "cannot be reached"},
+		"one kubeconfig of two is broken": {[]string{"-kubeconfig", local.Kubeconfig() + ":" + broken}, 1, "kubeconfig"},
+		"a flag is unknown":               {[]string{"-frobnicate"}, 2, "-frobnicate"},
+		"an argument is unexpected":       {[]string{"now"}, 2, `"now"`},
+		"no workers":                      {[]string{"-workers=0"}, 2, "-workers"},
+		"workers that are no number":      {[]string{"-workers=many"}, 2, "-workers"},
+		"a negative resync period":        {[]string{"-resync-period=-1s"}, 2, "-resync-period"},
+		"an image without a name":         {[]string{"-image="}, 2, "-image"},
+		"an impossible namespace":         {[]string{"-namespace=No_Such"}, 2, "-namespace"},
+		"a negative request rate":         {[]string{"-kube-api-qps=-1"}, 2, "-kube-api-qps"},
+		"a rate that is no number":        {[]string{"-kube-api-qps=NaN"}, 2, "-kube-api-qps"},
+		"a burst without a rate":          {[]string{"-kube-api-burst=10"}, 2, "-kube-api-qps"},
+		"no time for the caches":          {[]string{"-cache-sync-timeout=0"}, 2, "-cache-sync-timeout"},
+		"no time for the shutdown":        {[]string{"-shutdown-timeout=-1s"}, 2, "-shutdown-timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startProgram(t, test.flags...)
+			p.wantExit(test.code, 20*time.Second)
+			output := strings.TrimSpace(p.log.String())
+			if !strings.HasPrefix(output, "Error: ") || strings.Contains(output, "\n") || !strings.Contains(output, test.want) {
+				t.Errorf("the program said %q, want one line with %q", output, test.want)
+			}
+		})
+	}
+}
+
+func TestTheVersionIsTold(t *testing.T) {
+	p := startProgram(t, "-version")
+	p.wantExit(0, 10*time.Second)
+	if output := p.log.String(); !strings.HasPrefix(output, "sample-controller ") || !strings.Contains(output, " go1.") {
+		t.Errorf("-version said %q", output)
+	}
+}
+
+func TestHelpListsEveryFlagByTopic(t *testing.T) {
+	p := startProgram(t, "--help")
+	p.wantExit(0, 10*time.Second)
+	for _, want := range []string{
+		"Cluster:", "-kubeconfig", "-master", "-namespace", "-kube-api-qps", "-kube-api-burst", "Sync:", "-workers", "-resync-period",
+		"-image", "Process:", "-cache-sync-timeout", "-shutdown-timeout", "-version", "Logging:", "-v ", "-vmodule",
+	} {
+		if !strings.Contains(p.log.String(), want) {
+			t.Errorf("-h does not show %q", want)
+		}
+	}
+}
+
+// gate stands between the program and the API server and holds up each creation of a Deployment until the test lets it
+// through.
+type gate struct {
+	server *httptest.Server
+	// arrived delivers, for each creation that arrives, the channel that lets it through when it is closed.
+	arrived chan chan struct{}
+}
+
+func startGate(t *testing.T) *gate {
+	t.Helper()
+	kubeconfig, err := local.KubeconfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	proxy.FlushInterval = -1 // Watches must not wait for a full buffer.
+	g := &gate{arrived: make(chan chan struct{})}
+	ended := make(chan struct{})
+	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/deployments") {
+			pass := make(chan struct{})
+			select {
+			case g.arrived <- pass:
+			case <-ended:
+			}
+			select {
+			case <-pass:
+			case <-ended:
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		close(ended)
+		g.server.CloseClientConnections()
+		g.server.Close()
+	})
+	return g
+}
+
+// startController starts a program that reaches the API server through the gate.
+func (g *gate) startController(t *testing.T, namespace string, flags ...string) *process {
+	t.Helper()
+	p := startProgram(t, append([]string{"-master", g.server.URL, "-namespace", namespace, "-v=4"}, flags...)...)
+	p.waitForLog("Started workers")
+	return p
+}

@@ -1,0 +1,213 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"k8s.io/sample-controller/hack/cluster"
+)
+
+// user is the name by which the API server knows the program under test.
+const user = "sample-controller"
+
+// process is a running program under test.
+type process struct {
+	t       *testing.T
+	command *exec.Cmd
+	log     *syncBuffer
+	exited  chan struct{}
+}
+
+// startController starts the program as user, and waits until its workers have started. It watches only namespace unless
+// that is empty.
+func startController(t *testing.T, namespace string, flags ...string) *process {
+	t.Helper()
+	kubeconfig, err := local.KubeconfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-namespace", namespace, "-v=4"}, flags...)...)
+	p.waitForLog("Started workers")
+	return p
+}
+
+// startProgram starts the program with the given flags and a bare environment. It is killed at the end of the test, whose
+// log shows what it said if the test fails.
+func startProgram(t *testing.T, flags ...string) *process {
+	t.Helper()
+	p := &process{
+		t:       t,
+		command: local.Command(context.Background(), program, flags...), // It never outlives the cluster.
+		log:     &syncBuffer{},
+		exited:  make(chan struct{}),
+	}
+	p.command.Env = []string{"GORACE=exitcode=66 halt_on_error=1"}
+	p.command.Stdout, p.command.Stderr = p.log, p.log
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.command.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.command.Process.Kill()
+		<-p.exited
+		if strings.Contains(p.log.String(), "DATA RACE") {
+			t.Error("the race detector found a data race")
+		}
+		if t.Failed() {
+			t.Logf("the program %q said:\n%s", flags, p.log)
+		}
+	})
+	return p
+}
+
+func (p *process) waitForLog(text string) {
+	p.t.Helper()
+	eventually(p.t, 30*time.Second, func() error {
+		if !strings.Contains(p.log.String(), text) {
+			return errors.New("the program has not said " + text)
+		}
+		return nil
+	})
+}
+
+func (p *process) signal(signal syscall.Signal) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// wantExit waits for the end of the program and checks its exit code.
+func (p *process) wantExit(code int, timeout time.Duration) {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(timeout):
+		p.t.Fatalf("the program still runs after %s", timeout)
+	}
+	if got := p.command.ProcessState.ExitCode(); got != code {
+		p.t.Fatalf("exit code = %d, want %d", got, code)
+	}
+}
+
+// lastLine returns the last line that the program printed.
+func (p *process) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(p.log.String()), "\n")
+	return lines[len(lines)-1]
+}
+
+// syncBuffer is a bytes.Buffer for more than one goroutine.
+type syncBuffer struct {
+	lock   sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.buffer.String()
+}
+
+// grantPermissions gives user what the program needs, and no more.
+func grantPermissions(c *cluster.Cluster, client kubernetes.Interface) error {
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"samplecontroller.k8s.io"}, Resources: []string{"foos"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"samplecontroller.k8s.io"}, Resources: []string{"foos/status"}, Verbs: []string{"update"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	_, err := client.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = client.RbacV1().ClusterRoleBindings().Create(context.Background(), binding, metav1.CreateOptions{})
+	return err
+}
+
+// kubectl runs kubectl as the cluster's administrator and returns what it printed.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	output, err := tryKubectl(t, "", args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// tryKubectl is kubectl with a standard input, and without the demand that it succeeds.
+func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	// Not the test's context: clean-ups run kubectl too, when that has ended.
+	command := local.Command(context.Background(), "kubectl", args...)
+	command.Stdin = strings.NewReader(input)
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
+
+// eventually polls until check returns nil. At the timeout the test fails with the last error.
+func eventually(t *testing.T, timeout time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still: %v", timeout, err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+// newNamespace returns the name of a new namespace, which goes at the end of the test.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	namespace := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	if len(namespace) > 63 {
+		namespace = strings.Trim(namespace[:63], "-")
+	}
+	kubectl(t, "create", "namespace", namespace)
+	t.Cleanup(func() {
+		client := kubeClient.CoreV1().Namespaces()
+		if err := client.Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	return namespace
+}
