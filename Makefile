@@ -1,0 +1,75 @@
+# Copyright The sample-controller authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Everything that is built goes here; git ignores it, and `make clean` removes it.
+BIN := .build/bin
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v cc),-race)
+# The modules whose code is ours. To lint hack/cluster/controlplane, one file, would mean to analyse all of Kubernetes.
+MODULES := . hack/cluster hack/e2e
+
+.PHONY: help
+help: ## Show this.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build cluster ## Start a local Kubernetes, the controller and the example Foo; Ctrl-C ends all of it.
+	@$(BIN)/cluster run -- hack/run.sh
+
+.PHONY: test
+test: verify lint test-unit test-cluster test-e2e ## Check everything that CI checks.
+
+.PHONY: build
+build: ## Build the controller.
+	go build -o $(BIN)/sample-controller .
+
+.PHONY: cluster
+cluster: ## Build the local Kubernetes; the first time takes minutes.
+	@go -C hack/cluster build -o ../../$(BIN)/cluster ./cmd/cluster
+	@$(BIN)/cluster build
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests.
+	go test $(RACE) ./...
+
+.PHONY: test-cluster
+test-cluster: cluster ## Test the local Kubernetes itself.
+	go -C hack/cluster test -count=1 ./...
+
+.PHONY: test-e2e
+test-e2e: cluster ## Run the end-to-end tests on the local Kubernetes.
+	go -C hack/e2e test -count=1 -timeout 30m ./...
+
+.PHONY: generate
+generate: ## Regenerate all code and manifests that are made from the types in pkg/apis.
+	hack/update-codegen.sh
+
+.PHONY: verify
+verify: ## Fail if generated files, go.mod or go.sum are not up to date.
+	@hack/verify-codegen.sh
+	@for module in $(MODULES) hack/cluster/controlplane hack/tools; do go -C $$module mod tidy -diff || exit 1; done
+
+.PHONY: lint
+lint: ## Fail if the code is not formatted, or vet, staticcheck or loggercheck find fault with it.
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
+	@for module in $(MODULES); do \
+	  echo "lint $$module" && go -C $$module vet ./... && \
+	  (tools=$$PWD/hack/tools/go.mod; cd $$module && packages=$$(go list ./... | grep -v /pkg/generated/) && \
+	    go tool -modfile=$$tools staticcheck $$packages && go tool -modfile=$$tools loggercheck $$packages) || exit 1; done
+
+.PHONY: fmt
+fmt: ## Format the code.
+	git ls-files -co --exclude-standard '*.go' | xargs gofmt -w
+
+.PHONY: install
+install: ## Make Foos known to the cluster.
+	kubectl apply -f artifacts/examples/crd.yaml
+
+.PHONY: uninstall
+uninstall: ## Remove the Foo definition, and with it all Foos, from the cluster.
+	kubectl delete --ignore-not-found -f artifacts/examples/crd.yaml
+
+.PHONY: clean
+clean: ## Remove all that was built.
+	rm -rf .build sample-controller
