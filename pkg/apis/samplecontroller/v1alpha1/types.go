@@ -30,7 +30,7 @@ const (
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the Foo is ready or not, in one word."
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Why the Foo is ready or not, in a sentence."
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, experimental-only"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be no longer than 63 characters, because it becomes the value of the label \"controller\" on the Deployment and its Pods"
+// +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",message="metadata.name must be no longer than 63 characters, because it becomes the value of the label \"controller\" on the Deployment and its Pods"
 
 // Foo asks for one nginx Deployment: it names it, says how many replicas it wants, and reports how it is doing.
 type Foo struct {
