@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -34,6 +32,7 @@ import (
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/drift"
 	"k8s.io/sample-controller/pkg/events"
+	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
@@ -66,6 +65,10 @@ const (
 
 	// DefaultImage is the image of the nginx container unless WithImage says otherwise.
 	DefaultImage = "nginx:latest"
+
+	// rolloutPeriod is how long the changes of a Deployment's status are gathered before they are told in the Foo's. While a
+	// Deployment rolls out there are many of them, each a few milliseconds after the other.
+	rolloutPeriod = 200 * time.Millisecond
 
 	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
@@ -173,13 +176,13 @@ func NewController(
 	logger.Info("Setting up event handlers")
 	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    controller.enqueueFoo,
-		UpdateFunc: func(_, foo any) { controller.enqueueFoo(foo) },
+		UpdateFunc: controller.handleFooUpdate,
 		DeleteFunc: controller.enqueueFoo,
 	})
 	utilruntime.Must(err)
 	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    controller.handleObject,
-		UpdateFunc: controller.handleUpdate,
+		UpdateFunc: controller.handleDeploymentUpdate,
 		DeleteFunc: controller.handleDelete,
 	})
 	utilruntime.Must(err)
@@ -239,15 +242,29 @@ func (c *Controller) enqueueFoo(obj any) {
 	c.workqueue.Add(objectRef)
 }
 
-// handleUpdate looks at what a change to a Deployment, or the replacement of one by another of its name, means for Foos.
-func (c *Controller) handleUpdate(oldObj, newObj any) {
-	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	if old.ResourceVersion == new.ResourceVersion {
-		return // A resync; Foos have a resync of their own.
+// handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A resync does not cut
+// short the backoff of a Foo with a Problem.
+func (c *Controller) handleFooUpdate(oldObj, newObj any) {
+	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
+	if old.ResourceVersion == new.ResourceVersion && foostatus.HasProblem(new) {
+		return
 	}
-	c.handleObject(new)
-	if oldOwner, newOwner := ownership.FooOf(old), ownership.FooOf(new); !equality.Semantic.DeepEqual(oldOwner, newOwner) {
-		c.handleDelete(old) // For its former owner, and all who wait for the name, it is as good as gone.
+	c.enqueueFoo(new)
+}
+
+// handleDeploymentUpdate looks at what a change to a Deployment, or its replacement by another of its name, means for Foos.
+func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
+	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	switch {
+	case old.ResourceVersion == new.ResourceVersion:
+		// A resync. Foos have a resync of their own.
+	case !equality.Semantic.DeepEqual(ownership.FooOf(old), ownership.FooOf(new)):
+		c.handleObject(new)
+		c.handleDelete(old) // For its former owner, and for all who wait for its name, it is as good as gone.
+	case equality.Semantic.DeepEqual(old.Status, new.Status):
+		c.handleObject(new)
+	default:
+		c.handleObjectAfter(new, rolloutPeriod)
 	}
 }
 
@@ -267,7 +284,10 @@ func (c *Controller) handleDelete(obj any) {
 }
 
 // handleObject puts the Foo that controls an object, or the tombstone of one, into the workqueue.
-func (c *Controller) handleObject(obj any) {
+func (c *Controller) handleObject(obj any) { c.handleObjectAfter(obj, 0) }
+
+// handleObjectAfter is handleObject after a delay.
+func (c *Controller) handleObjectAfter(obj any, delay time.Duration) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
@@ -284,7 +304,7 @@ func (c *Controller) handleObject(obj any) {
 	if err != nil || foo.UID != owner.UID {
 		return // That Foo is gone, and garbage collection sees to what it owned.
 	}
-	c.enqueueFoo(foo)
+	c.workqueue.AddAfter(cache.MetaObjectToName(foo), delay)
 }
 
 // runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
@@ -350,7 +370,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	}
 
 	deployment, changed, err := c.syncDeployment(ctx, foo)
-	var problem *obstacle
+	var problem *foostatus.Problem
 	if err != nil && !errors.As(err, &problem) {
 		return err
 	}
@@ -365,13 +385,13 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 			return err
 		}
 	}
-	written, err := c.updateFooStatus(ctx, foo, newStatus(foo, deployment, problem))
+	written, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, problem))
 	switch {
 	case err != nil:
 		return err
 	case problem != nil:
 		if written {
-			c.recorder.Event(foo, corev1.EventTypeWarning, problem.reason, problem.Error())
+			c.recorder.Event(foo, corev1.EventTypeWarning, problem.Reason, problem.Message)
 		}
 		return problem
 	case newGeneration:
@@ -380,24 +400,16 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	return nil
 }
 
-// obstacle is an error that a retry alone will not mend. The user of the Foo is told of it by a condition and an event.
-type obstacle struct {
-	reason  string
-	message string
-}
-
-func (o *obstacle) Error() string { return o.message }
-
-// asObstacle returns an obstacle if err says that the API server refuses the Deployment as such, and err otherwise.
-func asObstacle(err error) error {
+// refusal returns a Problem if err says that the API server refuses the Deployment as such, and err otherwise.
+func refusal(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		return &obstacle{reason: DeploymentRejected, message: err.Error()}
+		return &foostatus.Problem{Reason: DeploymentRejected, Message: err.Error()}
 	}
 	return err
 }
 
 // syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
-// Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is an obstacle.
+// Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	desired := newDeployment(foo)
 	desired.Spec.Template.Spec.Containers[0].Image = c.image
@@ -411,7 +423,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 			return deployment, true, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return nil, false, asObstacle(err)
+			return nil, false, refusal(err)
 		}
 		deployment, err = client.Get(ctx, desired.Name, metav1.GetOptions{}) // The cache does not have it yet.
 	}
@@ -419,7 +431,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return nil, false, err
 	}
 	if !metav1.IsControlledBy(deployment, foo) {
-		return nil, false, &obstacle{reason: ErrResourceExists, message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+		return nil, false, &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, desired.Name)}
 	}
 	patch, err := drift.Patch(deployment, desired)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
@@ -427,7 +439,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return deployment, false, asObstacle(err)
+		return deployment, false, refusal(err)
 	}
 	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
 	return repaired, true, nil
@@ -468,40 +480,6 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 	}
 	return nil
-}
-
-// newStatus returns the status of a Foo that has the given Deployment, or none, and possibly a problem with it.
-func newStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *obstacle) samplev1alpha1.FooStatus {
-	status := samplev1alpha1.FooStatus{
-		ObservedGeneration: foo.Generation,
-		Conditions:         slices.Clone(foo.Status.Conditions),
-	}
-	if deployment != nil {
-		status.AvailableReplicas = deployment.Status.AvailableReplicas
-		status.Replicas = deployment.Status.Replicas
-		status.Selector = metav1.FormatLabelSelector(deployment.Spec.Selector)
-	}
-
-	ready := metav1.Condition{Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation}
-	stalled := true
-	if problem != nil {
-		ready.Reason, ready.Message = problem.reason, problem.message
-	} else {
-		state, message := readiness.Of(deployment)
-		ready.Reason, ready.Message = string(state), message
-		stalled = state == readiness.Stalled
-		if state == readiness.Available {
-			ready.Status = metav1.ConditionTrue
-		}
-	}
-	meta.SetStatusCondition(&status.Conditions, ready)
-	if stalled {
-		ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
-		meta.SetStatusCondition(&status.Conditions, ready)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
-	}
-	return status
 }
 
 // updateFooStatus writes the status of a Foo, and nothing else of it, if it differs, and returns whether it did.

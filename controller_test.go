@@ -31,6 +31,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/foostatus"
 	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
@@ -161,6 +162,11 @@ func ready(foo *samplev1alpha1.Foo) {
 			Message: fmt.Sprintf("Deployment %q has 2 of 2 replicas available", foo.Spec.DeploymentName),
 		}},
 	}
+}
+
+// refused gives a Foo the status of one whose Deployment the API server refuses.
+func refused(foo *samplev1alpha1.Foo) {
+	foo.Status = foostatus.New(foo, nil, &foostatus.Problem{Reason: DeploymentRejected, Message: "refused"})
 }
 
 func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
@@ -496,28 +502,6 @@ func wantPatch(t *testing.T, f *fixture, want string) {
 	t.Error("nothing was patched")
 }
 
-func TestStatusTellsWhenTheTransitionWas(t *testing.T) {
-	unready := func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }
-	for name, test := range map[string]struct {
-		deployment *appsv1.Deployment
-		moved      bool
-	}{
-		"the time stays while the condition keeps its value":  {deployment: deployment(available)},
-		"the time moves when the condition changes its value": {deployment: deployment(available, unready), moved: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status := newStatus(foo(ready), test.deployment, nil)
-			condition := meta.FindStatusCondition(status.Conditions, samplev1alpha1.ConditionReady)
-			if moved := !condition.LastTransitionTime.Equal(&transitionTime); moved != test.moved {
-				t.Errorf("moved = %v, want %v", moved, test.moved)
-			}
-			if condition.ObservedGeneration != 1 || status.ObservedGeneration != 1 {
-				t.Errorf("observedGeneration = %d, %d, want 1", condition.ObservedGeneration, status.ObservedGeneration)
-			}
-		})
-	}
-}
-
 func TestPruningTrustsTheLiveFooOnly(t *testing.T) {
 	f := newFixture(t, foo(), deployment(available), deployment(named("new-deployment"), available))
 	stale := foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" })
@@ -561,13 +545,20 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		handle func(f *fixture)
 		want   []string
 	}{
-		"a Deployment that is added queues its Foo":             {func(f *fixture) { f.handleObject(owned) }, []string{"example-foo"}},
-		"a Deployment that is changed queues its Foo":           {func(f *fixture) { f.handleUpdate(owned, newer) }, []string{"example-foo"}},
-		"a resync of a Deployment queues nothing":               {func(f *fixture) { f.handleUpdate(owned, owned) }, nil},
+		"a Deployment that is added queues its Foo":   {func(f *fixture) { f.handleObject(owned) }, []string{"example-foo"}},
+		"a Deployment that is changed queues its Foo": {func(f *fixture) { f.handleDeploymentUpdate(owned, newer) }, []string{"example-foo"}},
+		"a resync of a Deployment queues nothing":     {func(f *fixture) { f.handleDeploymentUpdate(owned, owned) }, nil},
+		"a resync of a Foo queues it":                 {func(f *fixture) { f.handleFooUpdate(foo(), foo()) }, []string{"example-foo"}},
+		"a resync of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
+			f.handleFooUpdate(foo(refused), foo(refused))
+		}, nil},
+		"a change of a Foo that waits for help queues it": {func(f *fixture) {
+			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+		}, []string{"example-foo"}},
 		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDelete(owned) }, []string{"example-foo", "other-foo"}},
 		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
 		"a Deployment that changes hands queues all who want its name": {func(f *fixture) {
-			f.handleUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
+			f.handleDeploymentUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
 		}, []string{"example-foo", "other-foo"}},
 		"a tombstone counts as what it stands for": {func(f *fixture) {
 			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})

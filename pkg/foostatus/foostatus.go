@@ -1,0 +1,68 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package foostatus makes the status of a Foo from its Deployment, or from what keeps it from having one.
+package foostatus
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/readiness"
+)
+
+// Problem is an error that a retry alone will not mend: someone has to be told, and to help.
+type Problem struct {
+	// Reason is a word in CamelCase, as conditions and events have it.
+	Reason string
+	// Message is for people.
+	Message string
+}
+
+// Error returns the message.
+func (p *Problem) Error() string { return p.Message }
+
+// New returns the status of a Foo that has the given Deployment, or none, and that has the given problem, or none. One of
+// the two must be given. The time of a condition's transition moves only if its value does.
+func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *Problem) samplev1alpha1.FooStatus {
+	status := samplev1alpha1.FooStatus{
+		ObservedGeneration: foo.Generation,
+		Conditions:         slices.Clone(foo.Status.Conditions),
+	}
+	if deployment != nil {
+		status.AvailableReplicas = deployment.Status.AvailableReplicas
+		status.Replicas = deployment.Status.Replicas
+		status.Selector = metav1.FormatLabelSelector(deployment.Spec.Selector)
+	}
+
+	ready := metav1.Condition{Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation}
+	stalled := true
+	if problem != nil {
+		ready.Reason, ready.Message = problem.Reason, problem.Message
+	} else {
+		state, message := readiness.Of(deployment)
+		ready.Reason, ready.Message = string(state), message
+		stalled = state == readiness.Stalled
+		if state == readiness.Available {
+			ready.Status = metav1.ConditionTrue
+		}
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	if stalled {
+		ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
+		meta.SetStatusCondition(&status.Conditions, ready)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
+	}
+	return status
+}
+
+// HasProblem reports whether the status of a Foo tells of a Problem.
+func HasProblem(foo *samplev1alpha1.Foo) bool {
+	stalled := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
+	return stalled != nil && stalled.Reason != string(readiness.Stalled)
+}
