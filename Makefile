@@ -38,7 +38,7 @@ test-cluster: cluster ## Test the local Kubernetes itself.
 
 .PHONY: test-e2e
 test-e2e: cluster ## Run the end-to-end tests on the local Kubernetes.
-	go -C hack/e2e test -count=1 -timeout 30m ./...
+	go -C hack/e2e test -count=1 -timeout 30m -parallel 8 ./...
 
 .PHONY: generate
 generate: ## Regenerate all code and manifests that are made from the types in pkg/apis.

@@ -68,7 +68,7 @@ const (
 
 	// rolloutPeriod is how long the changes of a Deployment's status are gathered before they are told in the Foo's. While a
 	// Deployment rolls out there are many of them, each a few milliseconds after the other.
-	rolloutPeriod = 200 * time.Millisecond
+	rolloutPeriod = 500 * time.Millisecond
 
 	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
@@ -326,13 +326,12 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	start := time.Now()
 	err := c.recoveringSync(ctx, objectRef)
 	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", time.Since(start), "err", err)
-	switch {
-	case err == nil:
+	if err == nil {
 		c.workqueue.Forget(objectRef)
 		return true
-	case apierrors.IsConflict(err):
-		// The cache was behind: the retry will see what is there now.
-	default:
+	}
+	// What has only just changed or gone, alone or with its namespace, is the ordinary course of things.
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed; retrying with backoff", "foo", objectRef)
 	}
 	c.workqueue.AddRateLimited(objectRef)
@@ -352,6 +351,11 @@ func (c *Controller) recoveringSync(ctx context.Context, objectRef cache.ObjectN
 // syncHandler brings the Deployment and the status of one Foo to where its spec wants them. It reads from the caches, and
 // writes only what differs. An error means that it is to be called again.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) error {
+	// This comes before anything is read, so that what is read is at least as new.
+	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
+		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
+		return nil
+	}
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
 		c.deploymentWrites.Forget(objectRef)
@@ -364,11 +368,6 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if foo.DeletionTimestamp != nil {
 		return nil // A foreground deletion only ends if nothing creates dependents anew.
 	}
-	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
-		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
-		return nil
-	}
-
 	deployment, changed, err := c.syncDeployment(ctx, foo)
 	var problem *foostatus.Problem
 	if err != nil && !errors.As(err, &problem) {
@@ -402,7 +401,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 
 // refusal returns a Problem if err says that the API server refuses the Deployment as such, and err otherwise.
 func refusal(err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return &foostatus.Problem{Reason: DeploymentRejected, Message: err.Error()}
 	}
 	return err

@@ -35,6 +35,7 @@ import (
 	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/readiness"
 )
 
@@ -198,6 +199,8 @@ func TestSyncHandler(t *testing.T) {
 	generation2 := func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }
 	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
 	deleted := func(object metav1.Object) { object.SetDeletionTimestamp(&transitionTime) }
+	namespaceGone := apierrors.NewForbidden(appsv1.Resource("deployments"), "example-deployment", errors.New("going away"))
+	namespaceGone.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	rejection := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "example-deployment", nil)
 
 	tests := map[string]struct {
@@ -338,6 +341,13 @@ func TestSyncHandler(t *testing.T) {
 			wantEvents:   []string{"Warning DeploymentRejected " + rejection.Error()},
 			wantError:    rejection.Error(),
 			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"a namespace that goes away is no problem of the Foo's": {
+			objects:      []runtime.Object{foo()},
+			fail:         map[string]error{"create deployments example-deployment": namespaceGone},
+			wantRequests: []string{"create deployments example-deployment"},
+			wantError:    "going away",
+			wantReady:    "absent",
 		},
 		"an error that passes is retried without a word in the status": {
 			objects:      []runtime.Object{foo()},
@@ -531,6 +541,40 @@ func TestNoSyncActsOnACacheFromBeforeItsOwnWrite(t *testing.T) {
 	}
 	if got := f.requests(); len(got) != 2 {
 		t.Errorf("requests = %q once the cache has caught up, want two", got)
+	}
+}
+
+// racingLister is a lister whose cache catches up just after an object was read from it.
+type racingLister struct {
+	listers.FooLister
+	catchUp func()
+}
+
+func (l racingLister) Foos(namespace string) listers.FooNamespaceLister {
+	return racingNamespaceLister{l.FooLister.Foos(namespace), l.catchUp}
+}
+
+type racingNamespaceLister struct {
+	listers.FooNamespaceLister
+	catchUp func()
+}
+
+func (l racingNamespaceLister) Get(name string) (*samplev1alpha1.Foo, error) {
+	defer l.catchUp()
+	return l.FooNamespaceLister.Get(name)
+}
+
+func TestACacheThatCatchesUpDuringTheReadIsNotTrusted(t *testing.T) {
+	f := newFixture(t, foo(), deployment(available))
+	key := cache.NewObjectName("default", "example-foo")
+	f.foosIndexer.Bookmark("10")
+	f.fooWrites.Record(key, "11")
+	f.foosLister = racingLister{f.foosLister, func() { f.foosIndexer.Bookmark("11") }}
+	if err := f.syncHandler(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.requests(); len(got) > 0 {
+		t.Errorf("requests = %q on the grounds of what was read before the cache had caught up", got)
 	}
 }
 

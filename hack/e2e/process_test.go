@@ -49,6 +49,7 @@ func TestTheFirstSignalDrains(t *testing.T) {
 }
 
 func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	namespace := newNamespace(t)
 	gate := startGate(t)
 	controller := gate.startController(t, namespace)
@@ -62,6 +63,7 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestAHangingSyncIsCutShortAtTheShutdownTimeout(t *testing.T) {
+	t.Parallel()
 	namespace := newNamespace(t)
 	gate := startGate(t)
 	controller := gate.startController(t, namespace, "-shutdown-timeout=100ms")
@@ -101,6 +103,7 @@ func TestAMissingCustomResourceDefinitionIsReportedAndWaitedFor(t *testing.T) {
 }
 
 func TestAMissingPermissionIsNamed(t *testing.T) {
+	t.Parallel()
 	kubeconfig, err := local.KubeconfigFor("nobody")
 	if err != nil {
 		t.Fatal(err)

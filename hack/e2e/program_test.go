@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -198,16 +199,18 @@ func eventually(t *testing.T, timeout time.Duration, check func() error) {
 // newNamespace returns the name of a new namespace, which goes at the end of the test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	namespace := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	if len(namespace) > 63 {
-		namespace = strings.Trim(namespace[:63], "-")
+	client := kubeClient.CoreV1().Namespaces()
+	prefix := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	created, err := client.Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 50)] + "-"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	kubectl(t, "create", "namespace", namespace)
 	t.Cleanup(func() {
-		client := kubeClient.CoreV1().Namespaces()
-		if err := client.Delete(context.Background(), namespace, metav1.DeleteOptions{}); err != nil {
+		if err := client.Delete(context.Background(), created.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	return namespace
+	return created.Name
 }

@@ -17,6 +17,11 @@ import (
 // lastReason is the reason of the event that marks the end of the queue. It never leaves the process.
 const lastReason = "Last"
 
+// mostPerObject is how many events about one object are sent before they are held back, or put together into one that tells
+// no details. The defaults of 25 and 10 are for components that repeat themselves; a controller that speaks of changes alone
+// reaches them by being used.
+const mostPerObject = 1000
+
 // Recorder is an EventRecorder that sends what it records to the API server, one event after the other.
 type Recorder struct {
 	record.EventRecorder
@@ -28,7 +33,10 @@ type Recorder struct {
 // ends it.
 func NewRecorder(ctx context.Context, client typedcorev1.EventsGetter, scheme *runtime.Scheme, component string) *Recorder {
 	// The broadcaster must outlive ctx: the last events are recorded while the process shuts down.
-	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(record.CorrelatorOptions{
+		BurstSize: mostPerObject,
+		MaxEvents: mostPerObject,
+	}))
 	allSent := make(chan struct{})
 	broadcaster.StartStructuredLogging(4)
 	broadcaster.StartRecordingToSink(&sink{

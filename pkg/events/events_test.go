@@ -42,6 +42,24 @@ func TestShutdownWaitsForAllEvents(t *testing.T) {
 	}
 }
 
+func TestManyEventsAboutOneObjectAreAllSent(t *testing.T) {
+	client := fake.NewClientset()
+	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}}
+	const count = 40
+	for i := range count {
+		recorder.Eventf(pod, corev1.EventTypeNormal, "Tested", "test event %d", i)
+	}
+	recorder.Shutdown(t.Context())
+	list, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != count {
+		t.Errorf("%d events were sent, want %d", len(list.Items), count)
+	}
+}
+
 func TestShutdownGivesUpWhenItsContextEnds(t *testing.T) {
 	client := fake.NewClientset()
 	blocked := make(chan struct{})
