@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -39,6 +38,7 @@ import (
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/readiness"
+	"k8s.io/sample-controller/pkg/supervision"
 )
 
 const controllerAgentName = "sample-controller"
@@ -101,6 +101,9 @@ type Controller struct {
 	// stopRecorder waits until the events recorded so far are sent, or its context ends.
 	stopRecorder func(context.Context)
 
+	// elect calls lead when this instance may work, and returns when lead has.
+	elect func(ctx context.Context, lead func(context.Context) error) error
+
 	image            string
 	cacheSyncTimeout time.Duration
 	shutdownTimeout  time.Duration
@@ -123,6 +126,12 @@ func WithCacheSyncTimeout(timeout time.Duration) Option {
 // 30 seconds.
 func WithShutdownTimeout(timeout time.Duration) Option {
 	return func(c *Controller) { c.shutdownTimeout = timeout }
+}
+
+// WithElection makes Run start its workers only when elect calls lead, and end when elect returns, with its error. By
+// default there is no election.
+func WithElection(elect func(ctx context.Context, lead func(context.Context) error) error) Option {
+	return func(c *Controller) { c.elect = elect }
 }
 
 // NewController returns a controller whose handlers are registered with the two informers, which must not have been
@@ -160,6 +169,7 @@ func NewController(
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "foos"}),
 		recorder:         recorder,
 		stopRecorder:     recorder.Shutdown,
+		elect:            func(ctx context.Context, lead func(context.Context) error) error { return lead(ctx) },
 		image:            DefaultImage,
 		cacheSyncTimeout: 2 * time.Minute,
 		shutdownTimeout:  30 * time.Second,
@@ -189,9 +199,10 @@ func NewController(
 	return controller
 }
 
-// Run waits for the caches and then keeps the given number of workers busy until ctx ends. It returns only when every
-// worker has: syncs that are running when ctx ends are finished first, and their events sent, but no new ones are begun.
-// The error is ErrCachesNotSynced, or says that syncs had to be cut short at the shutdown timeout. Run may be called once.
+// Run waits for the caches and, if there is an election, until this instance leads. Then it keeps the given number of
+// workers busy until ctx ends, and returns when every worker has: syncs that are running then are finished, and their events
+// sent, but no new ones are begun. The error is ErrCachesNotSynced, one of the election, or says that syncs had to be cut
+// short at the shutdown timeout. Run may be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
@@ -207,7 +218,11 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		}
 		return ErrCachesNotSynced
 	}
+	return c.elect(ctx, func(ctx context.Context) error { return c.runWorkers(ctx, workers) })
+}
 
+func (c *Controller) runWorkers(ctx context.Context, workers int) error {
+	logger := klog.FromContext(ctx)
 	// Syncs outlive ctx, so that the ones that are running can finish.
 	syncCtx, cutShort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cutShort(nil)
@@ -322,30 +337,18 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	defer c.workqueue.Done(objectRef)
 
-	logger := klog.FromContext(ctx)
-	start := time.Now()
-	err := c.recoveringSync(ctx, objectRef)
-	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", time.Since(start), "err", err)
-	if err == nil {
+	result, duration, err := supervision.Run(func() error { return c.syncHandler(ctx, objectRef) })
+	klog.FromContext(ctx).V(4).Info("Finished syncing", "foo", objectRef, "duration", duration, "result", result, "err", err)
+	switch result {
+	case supervision.Success:
 		c.workqueue.Forget(objectRef)
 		return true
-	}
-	// What has only just changed or gone, alone or with its namespace, is the ordinary course of things.
-	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	case supervision.Superseded:
+	default:
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed; retrying with backoff", "foo", objectRef)
 	}
 	c.workqueue.AddRateLimited(objectRef)
 	return true
-}
-
-// recoveringSync is syncHandler with a panic turned into an error, so that one Foo cannot stop the others.
-func (c *Controller) recoveringSync(ctx context.Context, objectRef cache.ObjectName) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
-		}
-	}()
-	return c.syncHandler(ctx, objectRef)
 }
 
 // syncHandler brings the Deployment and the status of one Foo to where its spec wants them. It reads from the caches, and

@@ -22,8 +22,12 @@ import (
 	"k8s.io/sample-controller/hack/cluster"
 )
 
-// user is the name by which the API server knows the program under test.
-const user = "sample-controller"
+// user is the name by which the API server knows the program under test, unless a test runs more than one. The permissions
+// are the group's.
+const (
+	user  = "sample-controller"
+	group = "sample-controllers"
+)
 
 // process is a running program under test.
 type process struct {
@@ -37,13 +41,19 @@ type process struct {
 // that is empty.
 func startController(t *testing.T, namespace string, flags ...string) *process {
 	t.Helper()
-	kubeconfig, err := local.KubeconfigFor(user)
+	p := startProgram(t, append([]string{"-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-v=4"}, flags...)...)
+	p.waitForLog("Started workers")
+	return p
+}
+
+// kubeconfigFor returns the path of a kubeconfig of a user with the permissions of the program under test.
+func kubeconfigFor(t *testing.T, user string) string {
+	t.Helper()
+	kubeconfig, err := local.KubeconfigFor(user, group)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-namespace", namespace, "-v=4"}, flags...)...)
-	p.waitForLog("Started workers")
-	return p
+	return kubeconfig
 }
 
 // startProgram starts the program with the given flags and a bare environment. It is killed at the end of the test, whose
@@ -132,7 +142,7 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
-// grantPermissions gives user what the program needs, and no more.
+// grantPermissions gives group what the program needs, and no more.
 func grantPermissions(c *cluster.Cluster, client kubernetes.Interface) error {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -141,12 +151,13 @@ func grantPermissions(c *cluster.Cluster, client kubernetes.Interface) error {
 			{APIGroups: []string{"samplecontroller.k8s.io"}, Resources: []string{"foos/status"}, Verbs: []string{"update"}},
 			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
 		},
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
 	}
 	_, err := client.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{})
 	if err != nil {

@@ -1,0 +1,296 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/cluster"
+)
+
+// The times of the elections in the tests: as short as the Lease can have them.
+const (
+	leaseDuration = 3 * time.Second
+	retryPeriod   = 500 * time.Millisecond
+)
+
+// instance is one of several programs under test, with a user of its own, so that its requests can be told apart.
+type instance struct {
+	*process
+	user   string
+	health string
+}
+
+// startInstances starts programs that elect one of them for a namespace, and waits until all are ready.
+func startInstances(t *testing.T, namespace string, count int, flags ...string) []*instance {
+	t.Helper()
+	var instances []*instance
+	for i := range count {
+		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
+		in.process = startProgram(t, append([]string{
+			"-kubeconfig", kubeconfigFor(t, in.user), "-namespace", namespace, "-v=4", "-health-probe-bind-address", in.health,
+			"-leader-elect", "-leader-elect-resource-namespace", namespace, "-leader-elect-lease-duration", leaseDuration.String(),
+			"-leader-elect-renew-deadline=2s", "-leader-elect-retry-period", retryPeriod.String(),
+		}, flags...)...)
+		instances = append(instances, in)
+	}
+	for _, in := range instances {
+		in.wantHealth("/readyz", http.StatusOK)
+	}
+	return instances
+}
+
+func (in *instance) leads() bool { return strings.Contains(in.log.String(), "Started workers") }
+
+// wantHealth waits until a path of the health endpoint is answered with the given status.
+func (in *instance) wantHealth(path string, status int) {
+	in.t.Helper()
+	eventually(in.t, convergence, func() error {
+		if got, body := get(in.health, path); got != status {
+			return fmt.Errorf("%s is answered with %d %s, want %d", path, got, body, status)
+		}
+		return nil
+	})
+}
+
+// theLeader waits until one of the instances leads, and returns it, and the others.
+func theLeader(t *testing.T, instances []*instance) (leader *instance, others []*instance) {
+	t.Helper()
+	eventually(t, convergence, func() error {
+		leader, others = nil, nil
+		for _, in := range instances {
+			if in.leads() {
+				leader = in
+			} else {
+				others = append(others, in)
+			}
+		}
+		if leader == nil {
+			return fmt.Errorf("none of %d instances leads", len(instances))
+		}
+		return nil
+	})
+	if len(others) != len(instances)-1 {
+		t.Fatal("more than one instance leads")
+	}
+	return leader, others
+}
+
+func TestALeaderThatIsToldToStopHandsOverWithinSeconds(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
+	createFoo(t, namespace, "before", "before", 1)
+	wantReplicas(t, namespace, "before", 1)
+
+	leader.signal(syscall.SIGTERM)
+	told := time.Now()
+	createFoo(t, namespace, "gap", "gap", 1)
+	leader.wantExit(0, 10*time.Second)
+	next, _ := theLeader(t, standbys)
+	eventually(t, 3*time.Second-time.Since(told), func() error {
+		if len(writesOf(t, next.user)) == 0 {
+			return fmt.Errorf("the next leader has not written")
+		}
+		return nil
+	})
+	wantReplicas(t, namespace, "gap", 1)
+}
+
+func TestALeaderThatIsKilledIsReplacedWhenItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
+	leader.signal(syscall.SIGKILL)
+	killed := time.Now()
+	createFoo(t, namespace, "gap", "gap", 1)
+	// client-go adds up to 20 % to each retry period; the rest is for the request and for this test's own looking.
+	within := leaseDuration + retryPeriod*12/10 + time.Second
+	var next *instance
+	eventually(t, within-time.Since(killed), func() error {
+		for _, in := range standbys {
+			if in.leads() {
+				next = in
+				return nil
+			}
+		}
+		return fmt.Errorf("nobody has taken over")
+	})
+	wantReplicas(t, namespace, "gap", 1)
+	if got := writesOf(t, next.user); len(got) == 0 {
+		t.Error("the Foo was served, but not by the next leader")
+	}
+}
+
+func TestALeaderThatWasFrozenPastItsLeaseEndsWithoutAWrite(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	// It is about to create a Deployment when it freezes: the request is on its way through the gate.
+	leader, standbys := theLeader(t, startInstances(t, namespace, 2))
+	createFoo(t, namespace, "before", "before", 1)
+	wantReplicas(t, namespace, "before", 1)
+	leader.signal(syscall.SIGSTOP)
+	createFoo(t, namespace, "gap", "gap", 1)
+	next, _ := theLeader(t, standbys)
+	wantReplicas(t, namespace, "gap", 1)
+	before := len(writesOf(t, leader.user))
+	for i := range 5 { // So that it has something to do.
+		name := fmt.Sprintf("after-%d", i)
+		createFoo(t, namespace, name, name, 1)
+		wantReplicas(t, namespace, name, 1)
+	}
+
+	leader.signal(syscall.SIGCONT)
+	leader.wantExit(1, 10*time.Second)
+	if last := leader.lastLine(); !strings.Contains(last, "leader lease was lost") {
+		t.Errorf("the last line is %q", last)
+	}
+	createFoo(t, namespace, "last", "last", 1)
+	wantReplicas(t, namespace, "last", 1)
+	if writes := writesOf(t, leader.user)[before:]; len(writes) > 0 {
+		t.Errorf("the old leader wrote after its lease had ended: %q", writes)
+	}
+	holder, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), "sample-controller-"+namespace, metav1.GetOptions{})
+	if err != nil || holder.Spec.HolderIdentity == nil || *holder.Spec.HolderIdentity == "" {
+		t.Errorf("the lease is %v (%v): the old leader took it from the next one", holder, err)
+	}
+	if !next.leads() {
+		t.Error("the next leader does not lead any more")
+	}
+}
+
+// Not parallel: it freezes the API server.
+func TestALeaderThatCannotRenewIsNotLiveAndEnds(t *testing.T) {
+	namespace := newNamespace(t)
+	leader, standbys := theLeader(t, startInstances(t, namespace, 2))
+	leader.wantHealth("/livez", http.StatusOK)
+	if err := local.Freeze(cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { local.Resume(cluster.APIServer) })
+	leader.wantHealth("/livez", http.StatusInternalServerError)
+	leader.wantExit(1, 20*time.Second)
+	standbys[0].wantHealth("/livez", http.StatusOK)
+	if err := local.Resume(cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	createFoo(t, namespace, "later", "later", 1)
+	wantReplicas(t, namespace, "later", 1)
+}
+
+// Not parallel: it takes the definition of Foos away from all others for a while.
+func TestAnInstanceIsReadyOnceItsCachesAreSynced(t *testing.T) {
+	namespace := newNamespace(t)
+	kubectl(t, "delete", "-f", crdFile)
+	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
+	in := &instance{health: freeAddress(t)}
+	in.process = startProgram(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-health-probe-bind-address", in.health)
+	in.waitForLog("Waiting for informer caches to sync")
+	in.wantHealth("/livez", http.StatusOK)
+	in.wantHealth("/readyz", http.StatusInternalServerError)
+	if _, body := get(in.health, "/readyz"); !strings.Contains(body, "[-]informer-sync failed") {
+		t.Errorf("/readyz says %q", body)
+	}
+	kubectl(t, "apply", "-f", crdFile)
+	in.wantHealth("/readyz", http.StatusOK)
+	if _, body := get(in.health, "/readyz?verbose"); !strings.Contains(body, "[+]informer-sync ok") {
+		t.Errorf("/readyz?verbose says %q", body)
+	}
+}
+
+func TestInstancesOfDifferentNamespacesDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	leases := newNamespace(t)
+	for range 2 {
+		namespace := newNamespace(t)
+		startController(t, namespace, "-leader-elect", "-leader-elect-resource-namespace", leases)
+	}
+}
+
+func TestMetricsAreServed(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	address := freeAddress(t)
+	startController(t, namespace, "-metrics-bind-address", address, "-leader-elect", "-leader-elect-resource-namespace", namespace)
+	createFoo(t, namespace, "measured", "measured", 1)
+	wantReplicas(t, namespace, "measured", 1)
+	_, metrics := get(address, "/metrics")
+	for _, want := range []string{
+		`workqueue_adds_total{name="foos"}`, `workqueue_depth{name="foos"`, `workqueue_retries_total{name="foos"}`,
+		`rest_client_requests_total{code="201"`, "rest_client_request_duration_seconds_bucket", `leader_election_master_status{name="sample-controller-`,
+		"go_goroutines", "process_resident_memory_bytes", `sample_controller_syncs_total{result="success"}`, `sample_controller_syncs_total{result="panic"} 0`,
+		"sample_controller_sync_duration_seconds_bucket", "sample_controller_sync_panics_total 0", "sample_controller_active_workers",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics does not hold %s", want)
+		}
+	}
+	if status, _ := get(address, "/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("profiles are answered with %d although nobody asked for them", status)
+	}
+}
+
+func TestTheLogCanBeJSON(t *testing.T) {
+	t.Parallel()
+	controller := startController(t, newNamespace(t), "-logging-format=json")
+	for line := range strings.Lines(controller.log.String()) {
+		if !strings.HasPrefix(line, "{") {
+			t.Errorf("a line is not JSON: %s", line)
+		}
+	}
+}
+
+// writesOf returns the requests of a user that change something, other than his Lease, each as "verb resource/subresource name".
+func writesOf(t *testing.T, user string) []string {
+	t.Helper()
+	requests, err := local.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writes []string
+	for _, request := range requests {
+		switch request.Verb {
+		case "get", "list", "watch":
+		default:
+			if request.User == user && request.Resource != "leases" {
+				writes = append(writes, fmt.Sprintf("%s %s/%s %s", request.Verb, request.Resource, request.Subresource, request.Name))
+			}
+		}
+	}
+	return writes
+}
+
+// get returns the status and the body of an answer, or 0 and the error.
+func get(address, path string) (status int, body string) {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get("http://" + address + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(content)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

@@ -1,0 +1,207 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package options is the command line: its flags, by topic, and what values they may have.
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/clientcmd"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"
+	"k8s.io/klog/v2"
+
+	"k8s.io/sample-controller/pkg/election"
+)
+
+// Options are the values of the flags.
+type Options struct {
+	Kubeconfig       string
+	Master           string
+	Namespace        string
+	KubeAPIQPS       float64
+	KubeAPIBurst     int
+	Workers          int
+	ResyncPeriod     time.Duration
+	Image            string
+	CacheSyncTimeout time.Duration
+	ShutdownTimeout  time.Duration
+	Version          bool
+
+	LeaderElect bool
+	Election    election.Options
+
+	HealthProbeBindAddress string
+	MetricsBindAddress     string
+	Profiling              bool
+
+	LoggingFormat string
+	logging       *flag.FlagSet
+}
+
+// RequestLimit returns how many requests a second, and how many at once beyond that, client-go lets through: -1 is no limit.
+func (o *Options) RequestLimit() (qps float32, burst int) {
+	switch {
+	case o.KubeAPIQPS == 0:
+		return -1, 0
+	case o.KubeAPIBurst == 0:
+		return float32(o.KubeAPIQPS), int(math.Ceil(o.KubeAPIQPS))
+	}
+	return float32(o.KubeAPIQPS), o.KubeAPIBurst
+}
+
+// flagGroup is the flags of one topic.
+type flagGroup struct {
+	topic string
+	*flag.FlagSet
+}
+
+// flagGroups returns the flags by topic, in the order in which -h shows them. They set o, and klog's global state.
+func flagGroups(o *Options) []flagGroup {
+	group := func(topic string) flagGroup { return flagGroup{topic, flag.NewFlagSet(topic, flag.ContinueOnError)} }
+
+	cluster := group("Cluster")
+	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
+		"`path` of a kubeconfig; only needed out of cluster; the default is $KUBECONFIG")
+	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the one in the kubeconfig")
+	cluster.StringVar(&o.Namespace, "namespace", "", "watch only this `namespace`; the default is all")
+	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0,
+		"most requests to the API server in a second; 0 leaves it to the server's priority and fairness")
+	cluster.IntVar(&o.KubeAPIBurst, "kube-api-burst", 0,
+		"most requests at once beyond -kube-api-qps; 0 is as many as -kube-api-qps lets through in a second")
+
+	sync := group("Sync")
+	sync.IntVar(&o.Workers, "workers", 2, "how many Foos are synced at the same time")
+	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second, "how often every cached Foo is looked at again; 0 is never")
+	sync.StringVar(&o.Image, "image", "nginx:latest", "`image` of the nginx container of all Foos")
+
+	process := group("Process")
+	process.DurationVar(&o.CacheSyncTimeout, "cache-sync-timeout", 2*time.Minute,
+		"give up if the caches have not synced by then")
+	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 30*time.Second,
+		"how long running syncs may take after SIGTERM or SIGINT; a second signal ends the process at once")
+	process.BoolVar(&o.Version, "version", false, "print the version and exit")
+
+	leader := group("Leader election")
+	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several instances work, and the others stand by")
+	leader.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"how long the others wait after the last renewal that they saw before they take over")
+	leader.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"how long the leader tries to renew the lease before it ends itself")
+	leader.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
+		"how long everyone waits between two tries")
+	leader.StringVar(&o.Election.Name, "leader-elect-resource-name", "",
+		"`name` of the Lease; the default is sample-controller, and with -namespace sample-controller-NAMESPACE")
+	leader.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "",
+		"`namespace` of the Lease; the default is the Pod's, or the kubeconfig's")
+
+	serving := group("Endpoints")
+	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
+		"`address`, such as :8081, for /livez, /readyz and /healthz; the default is none")
+	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "", "`address`, such as :8080, for /metrics; the default is none")
+	serving.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof/ at -metrics-bind-address too")
+
+	logging := group("Logging")
+	logging.StringVar(&o.LoggingFormat, "logging-format", logsapi.DefaultLogFormat, "`format` of the log: text or json")
+	klog.InitFlags(logging.FlagSet)
+	o.logging = logging.FlagSet
+	return []flagGroup{cluster, sync, process, leader, serving, logging}
+}
+
+// Parse returns the options of a command line without the program's name. If that asks for help, the help is written to out
+// and the error is flag.ErrHelp. Any other error is about one flag's name or value. Flags of klog set its global state.
+func Parse(args []string, out io.Writer) (*Options, error) {
+	o := &Options{}
+	groups := flagGroups(o)
+	all := flag.NewFlagSet("sample-controller", flag.ContinueOnError)
+	all.SetOutput(io.Discard) // main prints errors.
+	for _, group := range groups {
+		group.VisitAll(func(f *flag.Flag) { all.Var(f.Value, f.Name, f.Usage) })
+	}
+	if err := all.Parse(args); errors.Is(err, flag.ErrHelp) {
+		printUsage(groups, out)
+		return nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	if all.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", all.Arg(0))
+	}
+	return o, o.validate()
+}
+
+func printUsage(groups []flagGroup, out io.Writer) {
+	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nKeeps one nginx Deployment for each Foo.")
+	for _, group := range groups {
+		fmt.Fprintf(out, "\n%s:\n", group.topic)
+		group.SetOutput(out)
+		group.PrintDefaults()
+	}
+}
+
+// validate returns an error that names the first flag with an impossible value.
+func (o *Options) validate() error {
+	switch {
+	case o.Workers < 1:
+		return fmt.Errorf("-workers must be at least 1, not %d", o.Workers)
+	case o.ResyncPeriod < 0:
+		return fmt.Errorf("-resync-period must not be negative, but is %s", o.ResyncPeriod)
+	case o.Image == "" || strings.ContainsAny(o.Image, " \t\r\n"):
+		return fmt.Errorf("-image must be the name of an image, not %q", o.Image)
+	case o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0:
+		return fmt.Errorf("-namespace must be the name of a namespace, not %q", o.Namespace)
+	case !(o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32):
+		return fmt.Errorf("-kube-api-qps must not be negative or infinite, but is %v", o.KubeAPIQPS)
+	case o.KubeAPIBurst < 0:
+		return fmt.Errorf("-kube-api-burst must not be negative, but is %d", o.KubeAPIBurst)
+	case o.KubeAPIBurst > 0 && o.KubeAPIQPS == 0:
+		return errors.New("-kube-api-burst has no meaning without -kube-api-qps; set both")
+	case o.CacheSyncTimeout <= 0:
+		return fmt.Errorf("-cache-sync-timeout must be more than 0, but is %s", o.CacheSyncTimeout)
+	case o.ShutdownTimeout <= 0:
+		return fmt.Errorf("-shutdown-timeout must be more than 0, but is %s", o.ShutdownTimeout)
+	case o.Profiling && o.MetricsBindAddress == "":
+		return errors.New("-profiling has no meaning without -metrics-bind-address; set both")
+	case o.LoggingFormat != logsapi.DefaultLogFormat && o.LoggingFormat != logsapi.JSONLogFormat:
+		return fmt.Errorf("-logging-format must be text or json, not %q", o.LoggingFormat)
+	}
+	if o.Election.Name == "" {
+		// Instances that watch different namespaces do not stand by for each other.
+		o.Election.Name = strings.TrimSuffix("sample-controller-"+o.Namespace, "-")
+	}
+	if errs := validation.IsDNS1123Subdomain(o.Election.Name); len(errs) > 0 {
+		return fmt.Errorf("-leader-elect-resource-name must be the name of a Lease, not %q", o.Election.Name)
+	}
+	if o.Election.Namespace != "" && len(validation.IsDNS1123Label(o.Election.Namespace)) > 0 {
+		return fmt.Errorf("-leader-elect-resource-namespace must be the name of a namespace, not %q", o.Election.Namespace)
+	}
+	if err := o.Election.Validate(); err != nil {
+		return fmt.Errorf("-leader-elect-lease-duration, -renew-deadline and -retry-period do not fit together: %w", err)
+	}
+	return nil
+}
+
+// SetUpLogging switches klog to JSON if that is wanted. Text is what klog writes by itself.
+func (o *Options) SetUpLogging() error {
+	if o.LoggingFormat != logsapi.JSONLogFormat {
+		return nil
+	}
+	config := logsapi.NewLoggingConfiguration()
+	config.Format = o.LoggingFormat
+	verbosity, err := strconv.ParseUint(o.logging.Lookup("v").Value.String(), 10, 32)
+	if err != nil {
+		return err
+	}
+	config.Verbosity = logsapi.VerbosityLevel(verbosity)
+	return logsapi.ValidateAndApply(config, nil)
+}
