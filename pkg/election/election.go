@@ -36,8 +36,7 @@ type Options struct {
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader tries to renew the Lease before it gives up. It must be less than LeaseDuration.
 	RenewDeadline time.Duration
-	// RetryPeriod is how long everyone waits between two tries. It must be less than RenewDeadline/1.2, because client-go
-	// adds up to 20 % to it.
+	// RetryPeriod is how long everyone waits at most between two tries. It must be less than RenewDeadline.
 	RetryPeriod time.Duration
 }
 
@@ -50,9 +49,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("the renew deadline (%s) must be shorter than the lease duration (%s)", o.RenewDeadline, o.LeaseDuration)
 	case o.RetryPeriod <= 0:
 		return fmt.Errorf("the retry period must be more than 0, not %s", o.RetryPeriod)
-	case float64(o.RenewDeadline) <= leaderelection.JitterFactor*float64(o.RetryPeriod):
-		return fmt.Errorf("the retry period (%s) must be shorter than the renew deadline (%s) divided by %v",
-			o.RetryPeriod, o.RenewDeadline, leaderelection.JitterFactor)
+	case o.RetryPeriod >= o.RenewDeadline:
+		return fmt.Errorf("the retry period (%s) must be shorter than the renew deadline (%s)", o.RetryPeriod, o.RenewDeadline)
 	}
 	return nil
 }
@@ -90,8 +88,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		Lock:          e.lock,
 		LeaseDuration: e.options.LeaseDuration,
 		RenewDeadline: e.options.RenewDeadline,
-		RetryPeriod:   e.options.RetryPeriod,
-		Name:          e.options.Name,
+		// client-go adds a random share of it, up to this factor.
+		RetryPeriod: time.Duration(float64(e.options.RetryPeriod) / (1 + leaderelection.JitterFactor)),
+		Name:        e.options.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(started) },
 			OnStoppedLeading: func() { close(stopped) },

@@ -99,7 +99,7 @@ func flagGroups(o *Options) []flagGroup {
 	leader.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"how long the leader tries to renew the lease before it ends itself")
 	leader.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"how long everyone waits between two tries")
+		"how long everyone waits at most between two tries")
 	leader.StringVar(&o.Election.Name, "leader-elect-resource-name", "",
 		"`name` of the Lease; the default is sample-controller, and with -namespace sample-controller-NAMESPACE")
 	leader.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "",
