@@ -6,7 +6,7 @@ BIN := .build/bin
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v cc),-race)
 # The modules whose code is ours. To lint hack/cluster/controlplane, one file, would mean to analyse all of Kubernetes.
-MODULES := . hack/cluster hack/e2e
+MODULES := . hack/cluster hack/e2e hack/image
 
 .PHONY: help
 help: ## Show this.
@@ -17,7 +17,7 @@ run: build cluster ## Start a local Kubernetes, the controller and the example F
 	@$(BIN)/cluster run -- hack/run.sh
 
 .PHONY: test
-test: verify lint test-unit test-cluster test-e2e ## Check everything that CI checks.
+test: verify lint test-unit test-image test-cluster test-e2e ## Check everything that CI checks.
 
 .PHONY: build
 build: ## Build the controller.
@@ -32,6 +32,10 @@ cluster: ## Build the local Kubernetes; the first time takes minutes.
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
 
+.PHONY: test-image
+test-image: ## Test the image build.
+	go -C hack/image test ./...
+
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes itself.
 	go -C hack/cluster test -count=1 ./...
@@ -39,6 +43,11 @@ test-cluster: cluster ## Test the local Kubernetes itself.
 .PHONY: test-e2e
 test-e2e: cluster ## Run the end-to-end tests on the local Kubernetes.
 	go -C hack/e2e test -count=1 -timeout 30m -parallel 8 ./...
+
+.PHONY: image
+image: ## Build a container image for linux/amd64 and linux/arm64, without Docker.
+	@go -C hack/image build -o ../../$(BIN)/image .
+	@$(BIN)/image
 
 .PHONY: generate
 generate: ## Regenerate all code and manifests that are made from the types in pkg/apis.
@@ -69,6 +78,25 @@ install: ## Make Foos known to the cluster.
 .PHONY: uninstall
 uninstall: ## Remove the Foo definition, and with it all Foos, from the cluster.
 	kubectl delete --ignore-not-found -f artifacts/examples/crd.yaml
+
+# The image that is deployed.
+IMG ?= sample-controller:latest
+
+.PHONY: deploy
+deploy: ## Install everything in the cluster: IMG=registry/name:tag. With NAMESPACE=name the controller alone, for that one.
+	@mkdir -p .build/deploy
+	@printf '%s\n' \
+	  $(if $(NAMESPACE),'resources: [../../artifacts/install/one-namespace]' 'namespace: "$(NAMESPACE)"','resources: [../../artifacts]') \
+	  'patches:' \
+	  '- target: {kind: Deployment, name: sample-controller}' \
+	  '  patch: "- {op: replace, path: /spec/template/spec/containers/0/image, value: $(IMG)}"' \
+	  > .build/deploy/kustomization.yaml
+	kubectl apply -k .build/deploy
+
+.PHONY: undeploy
+undeploy: ## Remove everything, and with it all Foos, from the cluster. With NAMESPACE=name the controller there, and no Foo.
+	kubectl delete --ignore-not-found $(if $(NAMESPACE),-n $(NAMESPACE) -k artifacts/install/one-namespace,-k artifacts)
+	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
 .PHONY: clean
 clean: ## Remove all that was built.

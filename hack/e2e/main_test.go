@@ -5,10 +5,15 @@ package e2e
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -67,14 +72,47 @@ func runTests(m *testing.M) (code int, err error) {
 	if output, err := local.Command(context.Background(), "kubectl", "apply", "-f", crdFile).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("kubectl apply of the CustomResourceDefinition: %w\n%s", err, output)
 	}
-	if err := grantPermissions(local, kubeClient); err != nil {
+	if err := grantPermissions(kubeClient); err != nil {
 		return 0, err
 	}
 	code = m.Run()
 	if err := local.Err(); err != nil {
 		return 1, fmt.Errorf("the local Kubernetes failed during the tests: %w", err)
 	}
+	if wholeSuite := flag.Lookup("test.run").Value.String() == ""; wholeSuite && code == 0 {
+		return code, checkPermissions()
+	}
 	return code, nil
+}
+
+// checkPermissions returns an error unless the program used every right that the manifests give it, and no other. One right
+// shows in no request: that to foos/finalizers, which an admission plugin asks for; a test of its own needs it.
+func checkPermissions() error {
+	requests, err := local.Requests()
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, request := range requests {
+		if !strings.HasPrefix(request.UserAgent, "sample-controller/") || request.User == nobody || request.Resource == "" {
+			continue
+		}
+		resource := strings.TrimSuffix(request.Resource+"/"+request.Subresource, "/")
+		if request.Code == http.StatusForbidden && request.Resource != "deployments" { // A quota forbids some of these.
+			return fmt.Errorf("the program may not %s %s (%s)", request.Verb, resource, request.URI)
+		}
+		used[fmt.Sprintf("%s %s.%s", request.Verb, resource, request.APIGroup)] = true
+	}
+	var errs []error
+	for _, rule := range slices.Concat(foosRights, leasesRights) {
+		for _, verb := range rule.Verbs {
+			right := fmt.Sprintf("%s %s.%s", verb, rule.Resources[0], rule.APIGroups[0])
+			if !used[right] && rule.Resources[0] != "foos/finalizers" {
+				errs = append(errs, fmt.Errorf("no test has the program use its right to %s: it is spare, or a test is missing", right))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // buildProgram builds the program under test, with the race detector where there is a C compiler for it.

@@ -18,8 +18,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"k8s.io/sample-controller/hack/cluster"
 )
 
 // user is the name by which the API server knows the program under test, unless a test runs more than one. The permissions
@@ -60,13 +58,14 @@ func kubeconfigFor(t *testing.T, user string) string {
 // log shows what it said if the test fails.
 func startProgram(t *testing.T, flags ...string) *process {
 	t.Helper()
-	p := &process{
-		t:       t,
-		command: local.Command(context.Background(), program, flags...), // It never outlives the cluster.
-		log:     &syncBuffer{},
-		exited:  make(chan struct{}),
-	}
-	p.command.Env = []string{"GORACE=exitcode=66 halt_on_error=1"}
+	return startCommand(t, local.Command(context.Background(), program, flags...)) // It never outlives the cluster.
+}
+
+// startCommand is startProgram for a command that runs the program, with an environment of just these variables.
+func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *process {
+	t.Helper()
+	p := &process{t: t, command: command, log: &syncBuffer{}, exited: make(chan struct{})}
+	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1"}, environment...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
@@ -82,7 +81,7 @@ func startProgram(t *testing.T, flags ...string) *process {
 			t.Error("the race detector found a data race")
 		}
 		if t.Failed() {
-			t.Logf("the program %q said:\n%s", flags, p.log)
+			t.Logf("%q said:\n%s", p.command.Args, p.log)
 		}
 	})
 	return p
@@ -142,17 +141,16 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
-// grantPermissions gives group what the program needs, and no more.
-func grantPermissions(c *cluster.Cluster, client kubernetes.Interface) error {
+// grantPermissions gives group what the manifests give the program, and Leases of any name.
+func grantPermissions(client kubernetes.Interface) error {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
 		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"samplecontroller.k8s.io"}, Resources: []string{"foos"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"samplecontroller.k8s.io"}, Resources: []string{"foos/status"}, Verbs: []string{"update"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
 		},
+	}
+	for _, rule := range foosRights {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: rule.APIGroups, Resources: rule.Resources, Verbs: rule.Verbs})
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},

@@ -192,6 +192,25 @@ func TestAnAdoptedDeploymentConvergesAndAnOrphanedOneIsLeftAlone(t *testing.T) {
 	wantReplicas(t, namespace, "parent", 2)
 }
 
+func TestADeploymentThatAppearsJustBeforeItsCreationIsNotTouched(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	gate := startGate(t)
+	gate.startController(t, namespace)
+	createFoo(t, namespace, "slow", "taken", 1)
+	creation := <-gate.arrived
+	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other")
+	before := getDeployment(t, namespace, "taken")
+	close(creation)
+	wantReason(t, namespace, "slow", "ErrResourceExists")
+	if after := getDeployment(t, namespace, "taken"); after.Generation != before.Generation || len(after.OwnerReferences) > 0 {
+		t.Errorf("the Deployment of someone else was changed: %+v", after)
+	}
+	if countPrefix(requestsOf(t, namespace), "get deployments") == 0 {
+		t.Error("the conflict was not resolved by a live read")
+	}
+}
+
 func TestOrphaningDeletionLeavesTheDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)

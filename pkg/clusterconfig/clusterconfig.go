@@ -21,7 +21,7 @@ import (
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // Load returns how to reach the cluster, without a limit of requests, and the namespace to use unless another one is named:
-// those of the kubeconfig (or of several, separated as $KUBECONFIG has them), with master as the address of the server if it
+// those of the kubeconfig (or, if it is $KUBECONFIG, of the several that this may name), with master as the address of the server if it
 // is not empty; or, without either of them, those of the Pod in which this runs. The error says what to set.
 func Load(kubeconfig, master string) (config *rest.Config, namespace string, err error) {
 	if kubeconfig == "" && master == "" {
@@ -53,9 +53,9 @@ func loadInCluster() (*rest.Config, string, error) {
 }
 
 func loadKubeconfig(kubeconfig, master string) (*rest.Config, string, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(kubeconfig)}
-	if len(rules.Precedence) == 1 {
-		rules = &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig} // Which must exist.
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
+	if paths := filepath.SplitList(kubeconfig); len(paths) > 1 && kubeconfig == os.Getenv(clientcmd.RecommendedConfigPathEnvVar) {
+		rules = &clientcmd.ClientConfigLoadingRules{Precedence: paths}
 	}
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)

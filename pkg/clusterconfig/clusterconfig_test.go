@@ -1,0 +1,68 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterconfig
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeKubeconfig writes a kubeconfig of one cluster, and returns its path, which holds a separator of $KUBECONFIG.
+func writeKubeconfig(t *testing.T, name, server, namespace string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	content := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":%[1]q,
+		"clusters":[{"name":%[1]q,"cluster":{"server":%[2]q}}],
+		"contexts":[{"name":%[1]q,"context":{"cluster":%[1]q,"namespace":%[3]q}}]}`, name, server, namespace)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLoad(t *testing.T) {
+	first := writeKubeconfig(t, "first", "https://first:6443", "apps")
+	second := writeKubeconfig(t, "second", "https://second:6443", "")
+	odd := writeKubeconfig(t, "odd"+string(filepath.ListSeparator)+"name", "https://odd:6443", "")
+	list := strings.Join([]string{"/does/not/exist", second, first}, string(filepath.ListSeparator))
+	for name, test := range map[string]struct {
+		environment, kubeconfig, master string
+		wantHost, wantNamespace         string
+	}{
+		"one kubeconfig":                    {"", first, "", "https://first:6443", "apps"},
+		"a context without a namespace":     {"", second, "", "https://second:6443", "default"},
+		"a path with a separator in it":     {"", odd, "", "https://odd:6443", "default"},
+		"several in the environment":        {list, list, "", "https://second:6443", "default"},
+		"an address that overrides it":      {"", first, "https://other:1", "https://other:1", "apps"},
+		"an address and nothing else":       {"", "", "http://127.0.0.1:8001", "http://127.0.0.1:8001", "default"},
+		"a flag that differs from the rest": {list, first, "", "https://first:6443", "apps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", test.environment)
+			config, namespace, err := Load(test.kubeconfig, test.master)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 {
+				t.Errorf("Load() = %s, %s with a limit of %v, want %s, %s without", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
+			}
+		})
+	}
+}
+
+func TestLoadSaysWhatToDo(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for kubeconfig, want := range map[string]string{
+		"":                "set -kubeconfig",
+		"/does/not/exist": "check -kubeconfig",
+		os.Args[0]:        "check -kubeconfig", // Which is a program.
+	} {
+		if _, _, err := Load(kubeconfig, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Load(%q) = %v, want an error that says %q", kubeconfig, err, want)
+		}
+	}
+}
