@@ -43,39 +43,38 @@ import (
 
 const controllerAgentName = "sample-controller"
 
+// Reasons and messages of events. The reasons of warnings are also those of conditions.
 const (
-	// SuccessSynced is the reason of the event that tells of a successful sync.
-	SuccessSynced = "Synced"
-	// ErrResourceExists is the reason of the event and of the condition of a Foo whose Deployment's name is taken.
-	ErrResourceExists = "ErrResourceExists"
-	// DeploymentRejected is the reason of the event and of the condition of a Foo whose Deployment is refused by the API server.
-	DeploymentRejected = "DeploymentRejected"
-	// MessageResourceExists is the message of ErrResourceExists; its argument is the Deployment's name.
-	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
-	// MessageResourceSynced is the message of SuccessSynced.
+	SuccessSynced         = "Synced"
 	MessageResourceSynced = "Foo synced successfully"
+	// SuccessPruned tells of the deletion of a Deployment under a name that the Foo gave up; the message's arguments are that
+	// name and the new one.
+	SuccessPruned         = "Pruned"
+	MessageResourcePruned = "Deployment %q deleted, because the Foo now names %q"
+	// ErrResourceExists warns that the Deployment's name, which is the message's argument, is taken.
+	ErrResourceExists     = "ErrResourceExists"
+	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
+	// DeploymentRejected warns that the API server refuses the Deployment; the message is the API server's.
+	DeploymentRejected = "DeploymentRejected"
+)
 
+const (
 	// FieldManager names this controller in the managed fields of all that it writes.
 	FieldManager = controllerAgentName
-
-	// SuccessPruned is the reason of the event that tells of the deletion of a Deployment that the Foo named before.
-	SuccessPruned = "Pruned"
-	// MessageResourcePruned is the message of SuccessPruned; its arguments are the old and the new Deployment's names.
-	MessageResourcePruned = "Deployment %q deleted, because the Foo now names %q"
-
-	// DefaultImage is the image of the nginx container unless WithImage says otherwise.
+	// DefaultImage is the image of the nginx container unless an Option says otherwise.
 	DefaultImage = "nginx:latest"
 
 	// rolloutPeriod is how long the changes of a Deployment's status are gathered before they are told in the Foo's. While a
 	// Deployment rolls out there are many of them, each a few milliseconds after the other.
 	rolloutPeriod = 500 * time.Millisecond
-
+	// quietRetries is how often a sync may find that something has only just changed or gone before that is an error.
+	quietRetries = 5
 	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
 	cacheLagCheckPeriod = time.Second
 )
 
-// ErrCachesNotSynced says that the API server could not be listed within the timeout of WithCacheSyncTimeout.
+// ErrCachesNotSynced says that Foos or Deployments could not be listed in time.
 var ErrCachesNotSynced = errors.New("the informer caches have not synced in time")
 
 // Controller brings the Deployments of Foos, and the status of Foos, to where the Foos' specs want them.
@@ -99,40 +98,20 @@ type Controller struct {
 	recorder  record.EventRecorder
 
 	// stopRecorder waits until the events recorded so far are sent, or its context ends.
-	stopRecorder func(context.Context)
+	stopRecorder func(context.Context) error
 
-	// elect calls lead when this instance may work, and returns when lead has.
-	elect func(ctx context.Context, lead func(context.Context) error) error
-
-	image            string
+	// image is the nginx container's.
+	image string
+	// cacheSyncTimeout is how long Run waits for the caches.
 	cacheSyncTimeout time.Duration
-	shutdownTimeout  time.Duration
+	// shutdownTimeout is how long the syncs that are running when Run's context ends may still take.
+	shutdownTimeout time.Duration
+	// elect calls lead when this instance may work, and returns when lead has. Without an election that is at once.
+	elect func(ctx context.Context, lead func(context.Context) error) error
 }
 
-// Option changes a default of a Controller.
+// Option changes a default of a Controller: one of the last four fields above.
 type Option func(*Controller)
-
-// WithImage sets the image of the nginx container of all Deployments. The default is DefaultImage.
-func WithImage(image string) Option {
-	return func(c *Controller) { c.image = image }
-}
-
-// WithCacheSyncTimeout sets how long Run waits for the caches. The default is 2 minutes.
-func WithCacheSyncTimeout(timeout time.Duration) Option {
-	return func(c *Controller) { c.cacheSyncTimeout = timeout }
-}
-
-// WithShutdownTimeout sets how long the syncs that are running when Run's context ends may still take. The default is
-// 30 seconds.
-func WithShutdownTimeout(timeout time.Duration) Option {
-	return func(c *Controller) { c.shutdownTimeout = timeout }
-}
-
-// WithElection makes Run start its workers only when elect calls lead, and end when elect returns, with its error. By
-// default there is no election.
-func WithElection(elect func(ctx context.Context, lead func(context.Context) error) error) Option {
-	return func(c *Controller) { c.elect = elect }
-}
 
 // NewController returns a controller whose handlers are registered with the two informers, which must not have been
 // started yet.
@@ -206,6 +185,7 @@ func NewController(
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
+	defer c.stopRecorder(ctx)
 	logger := klog.FromContext(ctx)
 
 	logger.Info("Starting Foo controller")
@@ -243,8 +223,7 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	defer deadline.Stop()
 	running.Wait()
 	err := context.Cause(syncCtx)
-	c.stopRecorder(syncCtx)
-	return err
+	return errors.Join(err, c.stopRecorder(syncCtx))
 }
 
 // enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.
@@ -257,11 +236,12 @@ func (c *Controller) enqueueFoo(obj any) {
 	c.workqueue.Add(objectRef)
 }
 
-// handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A resync does not cut
-// short the backoff of a Foo with a Problem.
+// handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A Foo with a Problem
+// is tried again by its backoff alone, unless someone has changed what it wants.
 func (c *Controller) handleFooUpdate(oldObj, newObj any) {
 	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
-	if old.ResourceVersion == new.ResourceVersion && foostatus.HasProblem(new) {
+	sameWish := old.UID == new.UID && old.Generation == new.Generation && old.DeletionTimestamp.Equal(new.DeletionTimestamp)
+	if sameWish && foostatus.HasProblem(new) {
 		return
 	}
 	c.enqueueFoo(new)
@@ -279,7 +259,9 @@ func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
 	case equality.Semantic.DeepEqual(old.Status, new.Status):
 		c.handleObject(new)
 	default:
-		c.handleObjectAfter(new, rolloutPeriod)
+		if objectRef, ok := c.ownerOf(new); ok {
+			c.workqueue.AddAfter(objectRef, rolloutPeriod)
+		}
 	}
 }
 
@@ -299,27 +281,31 @@ func (c *Controller) handleDelete(obj any) {
 }
 
 // handleObject puts the Foo that controls an object, or the tombstone of one, into the workqueue.
-func (c *Controller) handleObject(obj any) { c.handleObjectAfter(obj, 0) }
+func (c *Controller) handleObject(obj any) {
+	if objectRef, ok := c.ownerOf(obj); ok {
+		c.workqueue.Add(objectRef)
+	}
+}
 
-// handleObjectAfter is handleObject after a delay.
-func (c *Controller) handleObjectAfter(obj any, delay time.Duration) {
+// ownerOf returns the namespace/name of the Foo that controls an object, or the tombstone of one, if there is one.
+func (c *Controller) ownerOf(obj any) (objectRef cache.ObjectName, ok bool) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
 	object, ok := obj.(metav1.Object)
 	if !ok {
 		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
-		return
+		return objectRef, false
 	}
 	owner := ownership.FooOf(object)
 	if owner == nil {
-		return
+		return objectRef, false
 	}
 	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(owner.Name)
 	if err != nil || foo.UID != owner.UID {
-		return // That Foo is gone, and garbage collection sees to what it owned.
+		return objectRef, false // That Foo is gone, and garbage collection sees to what it owned.
 	}
-	c.workqueue.AddAfter(cache.MetaObjectToName(foo), delay)
+	return cache.MetaObjectToName(foo), true
 }
 
 // runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
@@ -343,8 +329,11 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	case supervision.Success:
 		c.workqueue.Forget(objectRef)
 		return true
-	case supervision.Superseded:
-	default:
+	case supervision.Waiting:
+		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
+		return true
+	}
+	if result != supervision.Superseded || c.workqueue.NumRequeues(objectRef) >= quietRetries {
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed; retrying with backoff", "foo", objectRef)
 	}
 	c.workqueue.AddRateLimited(objectRef)
@@ -356,8 +345,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) error {
 	// This comes before anything is read, so that what is read is at least as new.
 	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
-		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
-		return nil
+		return consistency.ErrBehind
 	}
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
@@ -404,7 +392,9 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 
 // refusal returns a Problem if err says that the API server refuses the Deployment as such, and err otherwise.
 func refusal(err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	// Admission webhooks may refuse with any of these; Forbidden is also the answer to a missing permission, or a quota.
+	refused := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	if refused && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return &foostatus.Problem{Reason: DeploymentRejected, Message: err.Error()}
 	}
 	return err
@@ -419,25 +409,23 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
 	if apierrors.IsNotFound(err) {
-		deployment, err = client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
-		if err == nil {
-			c.deploymentWrites.Record(cache.MetaObjectToName(foo), deployment.ResourceVersion)
-			return deployment, true, nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return nil, false, refusal(err)
-		}
-		deployment, err = client.Get(ctx, desired.Name, metav1.GetOptions{}) // The cache does not have it yet.
+		return c.createDeployment(ctx, foo, desired)
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	if !metav1.IsControlledBy(deployment, foo) {
-		return nil, false, &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+	if !ownership.Controls(foo, deployment) {
+		return nil, false, nameTaken(desired)
 	}
 	patch, err := drift.Patch(deployment, desired)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
+	}
+	if foo.Status.ObservedGeneration == foo.Generation {
+		// This wish was fulfilled before. Has someone changed the Deployment, or is the cache of Foos behind it?
+		if err := c.checkNewest(ctx, foo); err != nil {
+			return deployment, false, err
+		}
 	}
 	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
@@ -447,35 +435,67 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	return repaired, true, nil
 }
 
-// pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
-// can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
-func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	owned, err := c.deploymentsIndexer.ByIndex(ownership.ByFooUID, string(foo.UID))
+// createDeployment creates the desired Deployment, which the cache does not have. If there is one of that name after all, it
+// finds out by a live read whose it is.
+func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, bool, error) {
+	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
+	if err == nil {
+		c.deploymentWrites.Record(cache.MetaObjectToName(foo), created.ResourceVersion)
+		return created, true, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, false, refusal(err)
+	}
+	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, false, err
+	}
+	if !ownership.Controls(foo, existing) {
+		return nil, false, nameTaken(desired)
+	}
+	// It is ours, but newer than the cache, and so may be the Foo's newest wish.
+	c.deploymentWrites.Record(cache.MetaObjectToName(foo), existing.ResourceVersion)
+	return nil, false, consistency.ErrBehind
+}
+
+func nameTaken(desired *appsv1.Deployment) error {
+	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+}
+
+// checkNewest reads a Foo live and returns ErrBehind unless the cached one says the same about what is wanted.
+func (c *Controller) checkNewest(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if state, _ := readiness.Of(current); state != readiness.Available && readiness.Wanted(current) > 0 {
+	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
+		return consistency.ErrBehind
+	}
+	return nil
+}
+
+// pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
+// can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
+func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
+	if !readiness.CanTakeOver(current) {
 		return nil
+	}
+	owned, err := c.deploymentsIndexer.ByIndex(ownership.ByFooUID, string(foo.UID))
+	if err != nil {
+		return err
 	}
 	for _, obj := range owned {
 		old := obj.(*appsv1.Deployment)
 		if old.Name == current.Name || old.Namespace != foo.Namespace || old.DeletionTimestamp != nil {
 			continue
 		}
-		live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-		if err != nil {
+		if err := c.checkNewest(ctx, foo); err != nil {
 			return err
 		}
-		if live.UID != foo.UID || live.DeletionTimestamp != nil || live.Spec.DeploymentName != current.Name {
-			return nil // The watch event of that change brings the Foo back.
-		}
-		err = c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
-			Preconditions:     &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
-			PropagationPolicy: new(metav1.DeletePropagationBackground),
+		err := c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
 		})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +32,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
 	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
@@ -174,6 +176,7 @@ func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	deployment := newDeployment(foo())
 	deployment.UID = "deployment-uid"
 	deployment.ResourceVersion = "7"
+	deployment.Generation = 1
 	for _, change := range changes {
 		change(deployment)
 	}
@@ -201,6 +204,11 @@ func TestSyncHandler(t *testing.T) {
 	deleted := func(object metav1.Object) { object.SetDeletionTimestamp(&transitionTime) }
 	namespaceGone := apierrors.NewForbidden(appsv1.Resource("deployments"), "example-deployment", errors.New("going away"))
 	namespaceGone.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	gone := func(d *appsv1.Deployment) { deleted(d); d.Finalizers = []string{"foregroundDeletion"} }
+	quotaExceeded := apierrors.NewForbidden(appsv1.Resource("deployments"), "example-deployment", errors.New("exceeded quota"))
+	webhookDenial := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 400, Message: "admission webhook denied the request",
+	}}
 	rejection := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "example-deployment", nil)
 
 	tests := map[string]struct {
@@ -287,7 +295,7 @@ func TestSyncHandler(t *testing.T) {
 					{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "apache", ImagePullPolicy: corev1.PullAlways},
 				}
 			})},
-			wantRequests: []string{"patch deployments example-deployment"},
+			wantRequests: []string{"patch deployments example-deployment", "get foos example-foo"},
 			wantEvents:   []string{syncedEvent},
 			wantReady:    "True DeploymentAvailable",
 			check: func(t *testing.T, f *fixture) {
@@ -328,11 +336,27 @@ func TestSyncHandler(t *testing.T) {
 				"create deployments example-deployment": apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"),
 				"get deployments example-deployment":    nil,
 			},
+			wantRequests: []string{"create deployments example-deployment", "get deployments example-deployment"},
+			wantError:    consistency.ErrBehind.Error(), // The Foo may be as old as the cache of Deployments is.
+			check: func(t *testing.T, f *fixture) {
+				f.deploymentsIndexer.Bookmark("6")
+				if f.deploymentWrites.Visible(cache.NewObjectName("default", "example-foo")) {
+					t.Error("the next sync does not wait for the cache")
+				}
+			},
+		},
+		"a Deployment of someone else that the cache does not have yet is not touched": {
+			objects: []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" })},
+			fail: map[string]error{
+				"create deployments example-deployment": apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"),
+				"get deployments example-deployment":    nil,
+			},
 			wantRequests: []string{
 				"create deployments example-deployment", "get deployments example-deployment", "update foos/status example-foo",
 			},
-			wantEvents: []string{syncedEvent},
-			wantReady:  "True DeploymentAvailable",
+			wantEvents: []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
+			wantError:  `Resource "example-deployment" already exists and is not managed by Foo`,
+			wantReady:  "False ErrResourceExists (stalled)",
 		},
 		"a Deployment that the API server refuses is told in condition and event": {
 			objects:      []runtime.Object{foo()},
@@ -349,6 +373,44 @@ func TestSyncHandler(t *testing.T) {
 			wantError:    "going away",
 			wantReady:    "absent",
 		},
+		"a webhook that refuses without a reason counts as the API server": {
+			objects:      []runtime.Object{foo()},
+			fail:         map[string]error{"create deployments example-deployment": webhookDenial},
+			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{"Warning DeploymentRejected admission webhook denied the request"},
+			wantError:    "denied the request",
+			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"a quota that forbids the Deployment is told in condition and event": {
+			objects:      []runtime.Object{foo()},
+			fail:         map[string]error{"create deployments example-deployment": quotaExceeded},
+			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
+			wantEvents:   []string{"Warning DeploymentRejected " + quotaExceeded.Error()},
+			wantError:    quotaExceeded.Error(),
+			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"a repair that is refused leaves the Deployments of earlier names alone": {
+			objects: []runtime.Object{
+				foo(renamed, ready), deployment(available),
+				deployment(named("new-deployment"), available, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) }),
+			},
+			fail:         map[string]error{"patch deployments new-deployment": quotaExceeded},
+			wantRequests: []string{"patch deployments new-deployment", "get foos example-foo", "update foos/status example-foo"},
+			wantEvents:   []string{"Warning DeploymentRejected " + quotaExceeded.Error()},
+			wantError:    quotaExceeded.Error(),
+			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"the old Deployment stays while the new one is being deleted": {
+			objects: []runtime.Object{
+				foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available, gone),
+			},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantReady:    "False DeploymentProgressing",
+		},
+		"a Deployment that goes already is not deleted a second time": {
+			objects:   []runtime.Object{foo(renamed, ready), deployment(available, gone), deployment(named("new-deployment"), available)},
+			wantReady: "True DeploymentAvailable",
+		},
 		"an error that passes is retried without a word in the status": {
 			objects:      []runtime.Object{foo()},
 			fail:         map[string]error{"create deployments example-deployment": apierrors.NewServiceUnavailable("down")},
@@ -360,7 +422,7 @@ func TestSyncHandler(t *testing.T) {
 			fail: map[string]error{
 				"patch deployments example-deployment": apierrors.NewConflict(appsv1.Resource("deployments"), "example-deployment", errors.New("stale")),
 			},
-			wantRequests: []string{"patch deployments example-deployment"},
+			wantRequests: []string{"patch deployments example-deployment", "get foos example-foo"},
 			wantError:    "stale",
 			wantReady:    "True DeploymentAvailable",
 		},
@@ -368,10 +430,7 @@ func TestSyncHandler(t *testing.T) {
 			objects: []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { deleted(foo); foo.Finalizers = []string{"foregroundDeletion"} })},
 		},
 		"a Deployment that is being deleted is left alone until it is gone": {
-			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) {
-				deleted(d)
-				d.Spec.Replicas = new(int32(9))
-			})},
+			objects:      []runtime.Object{foo(ready), deployment(available, gone, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) })},
 			wantRequests: []string{"update foos/status example-foo"},
 			wantReady:    "False DeploymentProgressing",
 		},
@@ -512,35 +571,112 @@ func wantPatch(t *testing.T, f *fixture, want string) {
 	t.Error("nothing was patched")
 }
 
-func TestPruningTrustsTheLiveFooOnly(t *testing.T) {
-	f := newFixture(t, foo(), deployment(available), deployment(named("new-deployment"), available))
-	stale := foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" })
-	if err := f.foosIndexer.Update(stale); err != nil {
-		t.Fatal(err)
+func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLost(t *testing.T) {
+	scaledByHand := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) }
+	for name, live := range map[string]func(*samplev1alpha1.Foo){
+		"the live Foo wants something else":   func(foo *samplev1alpha1.Foo) { foo.Generation = 2 },
+		"the live Foo is another of its name": func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" },
+		"the live Foo is being deleted":       func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &transitionTime },
+	} {
+		for write, deployments := range map[string][]runtime.Object{
+			"a prune":  {deployment(available), deployment(named("new-deployment"), available)},
+			"a repair": {deployment(named("new-deployment"), available, scaledByHand)},
+		} {
+			t.Run(name+" before "+write, func(t *testing.T) {
+				renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
+				f := newFixture(t, append(deployments, foo(renamed, ready, live))...)
+				cached := foo(renamed, ready)
+				if err := f.foosIndexer.Update(cached); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.syncHandler(t.Context(), cache.MetaObjectToName(cached)); !errors.Is(err, consistency.ErrBehind) {
+					t.Errorf("syncHandler returned %v, want %v", err, consistency.ErrBehind)
+				}
+				if got, want := f.requests(), []string{"get foos example-foo"}; !slices.Equal(got, want) {
+					t.Errorf("requests = %q, want %q", got, want)
+				}
+			})
+		}
 	}
-	if err := f.syncHandler(t.Context(), cache.MetaObjectToName(stale)); err != nil {
-		t.Fatal(err)
-	}
-	f.deployment(t, "example-deployment") // Which fails the test if it is gone.
 }
 
 func TestNoSyncActsOnACacheFromBeforeItsOwnWrite(t *testing.T) {
+	scaled := func(foo *samplev1alpha1.Foo) { foo.Generation, foo.Spec.Replicas = 2, new(int32(5)) }
+	key := cache.NewObjectName("default", "example-foo")
+	for name, test := range map[string]struct {
+		objects []runtime.Object
+		written string // The request whose answer has resource version 11.
+	}{
+		"a creation": {[]runtime.Object{foo()}, "create deployments"},
+		"a repair":   {[]runtime.Object{foo(ready, scaled), deployment(available)}, "patch deployments"},
+		"a status":   {[]runtime.Object{foo(), deployment(available)}, "update foos"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, test.objects...)
+			f.deploymentsIndexer.Bookmark("10")
+			f.foosIndexer.Bookmark("10")
+			verb, resource, _ := strings.Cut(test.written, " ")
+			answer := func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if resource == "foos" {
+					return true, foo(func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "11" }), nil
+				}
+				return true, deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "11" }), nil
+			}
+			f.kubeClient.PrependReactor(verb, resource, answer)
+			f.sampleClient.PrependReactor(verb, resource, answer)
+			f.workqueue.Add(key)
+			f.processNextWorkItem(t.Context())
+			first := len(f.requests())
+			if first == 0 {
+				t.Fatal("nothing was written")
+			}
+
+			f.workqueue.Add(key)
+			f.processNextWorkItem(t.Context())
+			if got := f.requests(); len(got) > first {
+				t.Errorf("requests = %q although the cache is behind", got[first:])
+			}
+			f.deploymentsIndexer.Bookmark("11")
+			f.foosIndexer.Bookmark("11")
+			if err := f.syncHandler(t.Context(), key); errors.Is(err, consistency.ErrBehind) {
+				t.Error("it waits although the cache has caught up")
+			}
+		})
+	}
+}
+
+func TestWaitingForTheCacheKeepsTheBackoff(t *testing.T) {
 	f := newFixture(t, foo())
 	key := cache.NewObjectName("default", "example-foo")
-	f.deploymentsIndexer.Bookmark("10")
+	f.workqueue.AddRateLimited(key)
+	f.foosIndexer.Bookmark("10")
+	f.fooWrites.Record(key, "11")
+	f.processNextWorkItem(t.Context())
+	if got := f.workqueue.NumRequeues(key); got != 1 {
+		t.Errorf("it was queued again %d times, want 1", got)
+	}
+	f.foosIndexer.Bookmark("11")
+	f.workqueue.Add(key)
+	f.processNextWorkItem(t.Context())
+	if got := f.workqueue.NumRequeues(key); got != 0 {
+		t.Errorf("after a success it counts as queued again %d times", got)
+	}
+}
+
+func TestAFooThatIsGoneLeavesNothingBehind(t *testing.T) {
+	f := newFixture(t)
+	key := cache.NewObjectName("default", "example-foo")
+	f.foosIndexer.Bookmark("11")
+	f.deploymentsIndexer.Bookmark("11")
+	f.fooWrites.Record(key, "11")
 	f.deploymentWrites.Record(key, "11")
 	if err := f.syncHandler(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.requests(); len(got) > 0 {
-		t.Errorf("requests = %q although the cache is behind", got)
-	}
-	f.deploymentsIndexer.Bookmark("11")
-	if err := f.syncHandler(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.requests(); len(got) != 2 {
-		t.Errorf("requests = %q once the cache has caught up, want two", got)
+	f.foosIndexer.Bookmark("10")
+	f.deploymentsIndexer.Bookmark("10")
+	if !f.fooWrites.Visible(key) || !f.deploymentWrites.Visible(key) {
+		t.Error("writes for it are still remembered")
 	}
 }
 
@@ -570,8 +706,8 @@ func TestACacheThatCatchesUpDuringTheReadIsNotTrusted(t *testing.T) {
 	f.foosIndexer.Bookmark("10")
 	f.fooWrites.Record(key, "11")
 	f.foosLister = racingLister{f.foosLister, func() { f.foosIndexer.Bookmark("11") }}
-	if err := f.syncHandler(t.Context(), key); err != nil {
-		t.Fatal(err)
+	if err := f.syncHandler(t.Context(), key); !errors.Is(err, consistency.ErrBehind) {
+		t.Errorf("syncHandler returned %v, want %v", err, consistency.ErrBehind)
 	}
 	if got := f.requests(); len(got) > 0 {
 		t.Errorf("requests = %q on the grounds of what was read before the cache had caught up", got)
@@ -596,8 +732,14 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		"a resync of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
 			f.handleFooUpdate(foo(refused), foo(refused))
 		}, nil},
+		"the status that tells of a problem leaves the Foo to its backoff": {func(f *fixture) {
+			f.handleFooUpdate(foo(), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+		}, nil},
 		"a change of a Foo that waits for help queues it": {func(f *fixture) {
-			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }))
+		}, []string{"example-foo"}},
+		"a Foo that replaces one that waits for help is queued": {func(f *fixture) {
+			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }))
 		}, []string{"example-foo"}},
 		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDelete(owned) }, []string{"example-foo", "other-foo"}},
 		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
@@ -607,6 +749,9 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		"a tombstone counts as what it stands for": {func(f *fixture) {
 			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
 		}, []string{"example-foo", "other-foo"}},
+		"a tombstone leads to its Foo, whatever that wants now": {func(f *fixture) {
+			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/earlier", Obj: deployment(named("earlier"))})
+		}, []string{"example-foo"}},
 		"a tombstone of a Foo queues its name": {func(f *fixture) {
 			f.enqueueFoo(cache.DeletedFinalStateUnknown{Key: "default/gone-foo"})
 		}, []string{"gone-foo"}},
@@ -683,26 +828,26 @@ func TestRunServesFoosAndDrains(t *testing.T) {
 }
 
 func TestRunCutsSyncsShortAtTheShutdownTimeout(t *testing.T) {
-	f := newFixture(t, foo())
-	f.shutdownTimeout = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	f.deploymentsSynced = func() bool { return true }
-	f.foosSynced = func() bool { return true }
-	syncing := make(chan struct{})
-	f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
-		close(syncing)
-		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond) // Longer than the timeout: a stand-in for a request that hangs.
-		return true, nil, context.Canceled
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, foo())
+		f.deploymentsSynced = func() bool { return true }
+		f.foosSynced = func() bool { return true }
+		syncing := make(chan struct{})
+		f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			close(syncing)
+			time.Sleep(f.shutdownTimeout + time.Second) // A request that hangs, and ends when its context does.
+			return true, nil, context.Canceled
+		})
+		f.enqueueFoo(foo())
+		ctx, cancel := context.WithCancel(t.Context())
+		returned := make(chan error)
+		go func() { returned <- f.Run(ctx, 1) }()
+		<-syncing
+		cancel()
+		if err := <-returned; err == nil || !strings.Contains(err.Error(), "cut short") {
+			t.Errorf("Run returned %v", err)
+		}
 	})
-	f.enqueueFoo(foo())
-	returned := make(chan error)
-	go func() { returned <- f.Run(ctx, 1) }()
-	<-syncing
-	cancel()
-	if err := <-returned; err == nil || !strings.Contains(err.Error(), "cut short") {
-		t.Errorf("Run returned %v", err)
-	}
 }
 
 func TestRunGivesUpWithoutCaches(t *testing.T) {

@@ -106,13 +106,12 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	controllerOptions := []Option{
-		WithImage(o.Image), WithCacheSyncTimeout(o.CacheSyncTimeout), WithShutdownTimeout(o.ShutdownTimeout),
-	}
-	if elector != nil {
-		controllerOptions = append(controllerOptions, WithElection(elector.Run))
-	}
-	controller := NewController(ctx, kubeClient, sampleClient, deployments, foos, controllerOptions...)
+	controller := NewController(ctx, kubeClient, sampleClient, deployments, foos, func(c *Controller) {
+		c.image, c.cacheSyncTimeout, c.shutdownTimeout = o.Image, o.CacheSyncTimeout, o.ShutdownTimeout
+		if elector != nil {
+			c.elect = elector.Run
+		}
+	})
 
 	informersCtx, stopInformers := context.WithCancel(ctx)
 	defer sampleInformerFactory.Shutdown()

@@ -22,7 +22,7 @@ controller=$!
 trap : INT TERM # The controller gets the signal too.
 
 show kubectl apply -f artifacts/examples/example-foo.yaml
-show kubectl wait --for=condition=Ready --timeout=60s foo/example-foo
+show kubectl wait --for=condition=Ready --timeout=60s foo/example-foo || { kill -0 "${controller}" || wait "${controller}"; exit 1; }
 show kubectl get foos,deployments,pods
 printf '\n$ kubectl get foo example-foo -o yaml    # its status\n'
 kubectl get foo example-foo -o yaml | sed -n '/^status:/,$p'

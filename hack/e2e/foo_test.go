@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,9 +64,18 @@ func TestTheExampleFooBecomesAnAvailableDeployment(t *testing.T) {
 }
 
 func TestAllNamespacesAreServedUnlessOneIsNamed(t *testing.T) {
-	namespace := newNamespace(t)
-	startController(t, "", "-image", "nginx:1.27")
+	named, namespace := newNamespace(t), newNamespace(t)
+	ofOne := startController(t, named)
 	createFoo(t, namespace, "anywhere", "anywhere", 1)
+	createFoo(t, named, "named", "named", 1)
+	wantReplicas(t, named, "named", 1)
+	if status := getFoo(t, namespace, "anywhere").Status; status.ObservedGeneration != 0 {
+		t.Errorf("a controller of another namespace has written the status %+v", status)
+	}
+	ofOne.signal(syscall.SIGTERM)
+	ofOne.wantExit(0, 10*time.Second)
+
+	startController(t, "", "-image", "nginx:1.27")
 	wantReplicas(t, namespace, "anywhere", 1)
 	if image := getDeployment(t, namespace, "anywhere").Spec.Template.Spec.Containers[0].Image; image != "nginx:1.27" {
 		t.Errorf("image = %q, want the one of -image", image)
@@ -313,6 +323,23 @@ func wantEvent(t *testing.T, foo *samplev1alpha1.Foo, eventType, reason, message
 		}
 		return fmt.Errorf("no event %s %s %q among %d", eventType, reason, message, len(events.Items))
 	})
+}
+
+// settledRequestsOf is requestsOf once the audit log, which is a little behind, has not changed for a second.
+func settledRequestsOf(t *testing.T, namespace string) (requests []string) {
+	t.Helper()
+	changed := time.Now()
+	eventually(t, convergence, func() error {
+		now := requestsOf(t, namespace)
+		if len(now) != len(requests) {
+			requests, changed = now, time.Now()
+		}
+		if since := time.Since(changed); since < time.Second {
+			return fmt.Errorf("the newest of %d requests was seen %s ago", len(requests), since)
+		}
+		return nil
+	})
+	return requests
 }
 
 // requestsOf returns the requests in a namespace of the program under test, other than watches, each as

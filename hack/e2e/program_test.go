@@ -65,7 +65,7 @@ func startProgram(t *testing.T, flags ...string) *process {
 func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *process {
 	t.Helper()
 	p := &process{t: t, command: command, log: &syncBuffer{}, exited: make(chan struct{})}
-	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1"}, environment...)
+	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1", "KUBE_CACHE_MUTATION_DETECTOR=true"}, environment...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

@@ -278,7 +278,8 @@ func TestARefusedDeploymentIsToldOnTheFooAndRetried(t *testing.T) {
 	wantEvent(t, foo, corev1.EventTypeWarning, "DeploymentRejected", message)
 	wantKstatus(t, namespace, "refused", status.FailedStatus)
 
-	// Backoff, not a hot loop, and not the resync: the n-th retry comes 5 ms * 2^n after the one before.
+	// Backoff, not a hot loop, and not the resync: the n-th retry comes 5 ms * 2^n after the one before, which
+	// makes 11 in 10 s.
 	started := getFoo(t, namespace, "refused").CreationTimestamp
 	eventually(t, convergence, func() error {
 		if time.Since(started.Time) < 6*time.Second {
@@ -286,7 +287,7 @@ func TestARefusedDeploymentIsToldOnTheFooAndRetried(t *testing.T) {
 		}
 		return nil
 	})
-	if attempts := countPrefix(requestsOf(t, namespace), "create deployments"); attempts > 14 {
+	if attempts := countPrefix(settledRequestsOf(t, namespace), "create deployments"); attempts > 16 {
 		t.Errorf("%d attempts to create the Deployment in 6 s", attempts)
 	}
 
@@ -302,7 +303,7 @@ func TestAFooGetsToReadyWithTheFewestRequests(t *testing.T) {
 	foo := createFoo(t, namespace, "frugal", "frugal", 1)
 	wantReplicas(t, namespace, "frugal", 1)
 	wantEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
-	requests := requestsOf(t, namespace)
+	requests := settledRequestsOf(t, namespace)
 	for prefix, most := range map[string]int{"create deployments": 1, "update foos/status": 2, "create events": 1} {
 		if got := countPrefix(requests, prefix); got == 0 || got > most {
 			t.Errorf("%d requests to %s, want at most %d", got, prefix, most)
@@ -315,13 +316,14 @@ func TestAFooGetsToReadyWithTheFewestRequests(t *testing.T) {
 	kubectl(t, "scale", "-n", namespace, "foo/frugal", "--replicas=3")
 	wantReplicas(t, namespace, "frugal", 3)
 	wantEventCount(t, foo, "Synced", 2)
-	for _, request := range requestsOf(t, namespace)[len(requests):] {
+	scale := settledRequestsOf(t, namespace)[len(requests):]
+	for _, request := range scale {
 		verbAndResource := strings.Join(strings.Fields(request)[:2], " ")
 		if !slices.Contains([]string{"patch deployments", "update foos/status", "patch events"}, verbAndResource) {
 			t.Errorf("request %q for a scale", request)
 		}
 	}
-	if got := countPrefix(requestsOf(t, namespace)[len(requests):], "patch deployments"); got != 1 {
+	if got := countPrefix(scale, "patch deployments"); got != 1 {
 		t.Errorf("%d writes of the Deployment for one scale", got)
 	}
 }
@@ -346,7 +348,7 @@ func TestASteadyStateMakesNoRequests(t *testing.T) {
 		wantEvent(t, getFoo(t, namespace, fmt.Sprintf("idle-%d", i)), corev1.EventTypeNormal, "Synced", "Foo synced successfully")
 	}
 
-	before, syncs := len(requestsOf(t, namespace)), strings.Count(controller.log.String(), "Finished syncing")
+	before, syncs := len(settledRequestsOf(t, namespace)), strings.Count(controller.log.String(), "Finished syncing")
 	begun := time.Now()
 	eventually(t, 2*time.Minute, func() error {
 		if time.Since(begun) < 65*time.Second {
@@ -354,7 +356,7 @@ func TestASteadyStateMakesNoRequests(t *testing.T) {
 		}
 		return nil
 	})
-	if requests := requestsOf(t, namespace)[before:]; len(requests) > 0 {
+	if requests := settledRequestsOf(t, namespace)[before:]; len(requests) > 0 {
 		t.Errorf("requests in the steady state: %q", requests)
 	}
 	if resynced := strings.Count(controller.log.String(), "Finished syncing") - syncs; resynced < 5*foos {

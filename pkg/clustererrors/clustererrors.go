@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -35,8 +37,10 @@ func Explain(err error) error {
 		return fmt.Errorf("the API server does not accept the credentials; check the user in the kubeconfig, or the Pod's service account: %w", err)
 	case apierrors.ReasonForError(err) != "":
 		return fmt.Errorf("the API server answers with an error: %w", err)
-	default:
+	case errors.As(err, new(*url.Error)), errors.As(err, new(net.Error)):
 		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
+	default:
+		return fmt.Errorf("what the API server answers cannot be read: %w", err)
 	}
 }
 

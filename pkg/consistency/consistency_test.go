@@ -5,6 +5,8 @@ package consistency
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 )
@@ -57,6 +59,23 @@ func TestVisibleAgainOnceTheStoreCatchesUp(t *testing.T) {
 	if !writes.Visible(key) {
 		t.Error("a write that was visible once is hidden again")
 	}
+}
+
+func TestAWriteThatNeverShowsIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := cache.NewObjectName("default", "example-foo")
+		store := storeAt("9")
+		writes := NewWrites(&store)
+		writes.Record(key, "10")
+		time.Sleep(mostPatience - time.Second)
+		if writes.Visible(key) {
+			t.Error("visible although the store is behind")
+		}
+		time.Sleep(time.Second)
+		if !writes.Visible(key) {
+			t.Error("still waited for")
+		}
+	})
 }
 
 func TestForget(t *testing.T) {

@@ -5,10 +5,14 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -23,10 +27,9 @@ func TestShutdownWaitsForAllEvents(t *testing.T) {
 	cancel() // The end of the context it was made with must not lose what is recorded during a shutdown.
 	const count = 20
 	for i := range count {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("pod-%d", i)}}
-		recorder.Event(pod, corev1.EventTypeNormal, "Tested", "a test event")
+		recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "a test event")
 	}
-	recorder.Shutdown(t.Context())
+	shutDown(t, recorder)
 
 	list, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -45,12 +48,11 @@ func TestShutdownWaitsForAllEvents(t *testing.T) {
 func TestManyEventsAboutOneObjectAreAllSent(t *testing.T) {
 	client := fake.NewClientset()
 	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}}
 	const count = 40
 	for i := range count {
-		recorder.Eventf(pod, corev1.EventTypeNormal, "Tested", "test event %d", i)
+		recorder.Eventf(pod("pod"), corev1.EventTypeNormal, "Tested", "test event %d", i)
 	}
-	recorder.Shutdown(t.Context())
+	shutDown(t, recorder)
 	list, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,17 +62,103 @@ func TestManyEventsAboutOneObjectAreAllSent(t *testing.T) {
 	}
 }
 
-func TestShutdownGivesUpWhenItsContextEnds(t *testing.T) {
+func TestMoreEventsThanAnyQueueHoldsAreAllSent(t *testing.T) {
 	client := fake.NewClientset()
-	blocked := make(chan struct{})
-	defer close(blocked)
-	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-		<-blocked
-		return false, nil, nil
+	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	const count = 1200
+	for i := range count {
+		recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "a test event")
+	}
+	shutDown(t, recorder)
+	if got := len(client.Actions()); got != count {
+		t.Errorf("%d events were sent, want %d", got, count)
+	}
+}
+
+func TestEqualEventsAreCountedUp(t *testing.T) {
+	client := fake.NewClientset()
+	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	for range 3 {
+		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "100 % the same")
+	}
+	shutDown(t, recorder)
+	list, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Count != 3 || list.Items[0].Message != "100 % the same" ||
+		list.Items[0].InvolvedObject.Kind != "Pod" || list.Items[0].Source.Component != "test" {
+		t.Errorf("the events are %+v, want one with count 3", list.Items)
+	}
+}
+
+func TestAnEventThatHasExpiredIsCreatedAgain(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("patch", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(corev1.Resource("events"), "expired")
+	})
+	created := 0
+	client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		created++
+		return true, action.(clienttesting.CreateAction).GetObject(), nil
 	})
 	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
-	recorder.Event(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}}, corev1.EventTypeNormal, "Tested", "")
+	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "the same")
+	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "the same")
+	shutDown(t, recorder)
+	if created != 2 {
+		t.Errorf("%d events were created, want 2", created)
+	}
+}
+
+func TestAnEventIsRetriedUnlessItIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var answers []error
+		client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+			err := answers[0]
+			answers = answers[1:]
+			return err != nil, nil, err
+		})
+		answers = []error{
+			errors.New("connection refused"), apierrors.NewServiceUnavailable("down"), nil, // The first event,
+			apierrors.NewForbidden(corev1.Resource("events"), "", nil), // the second,
+			nil, // and the third.
+		}
+		recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+		for i := range 3 {
+			recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "")
+		}
+		shutDown(t, recorder)
+		if len(answers) > 0 {
+			t.Errorf("%d answers were not asked for", len(answers))
+		}
+	})
+}
+
+func TestShutdownGivesUpWhenItsContextEnds(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("connection refused")
+	})
+	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
 	ended, end := context.WithCancel(t.Context())
 	end()
-	recorder.Shutdown(ended)
+	if err := recorder.Shutdown(ended); !errors.Is(err, ErrNotAllSent) {
+		t.Errorf("Shutdown returned %v, want %v", err, ErrNotAllSent)
+	}
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+}
+
+func shutDown(t *testing.T, recorder *Recorder) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := recorder.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
 }

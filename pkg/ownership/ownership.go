@@ -31,6 +31,13 @@ func FooOf(object metav1.Object) *metav1.OwnerReference {
 	return owner
 }
 
+// Controls reports whether a Foo controls an object: a Foo of the same name that was there earlier, or an object of another
+// kind, is not it.
+func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
+	owner := FooOf(object)
+	return owner != nil && owner.UID == foo.UID
+}
+
 // The names of the indexes: of Deployments by the UID of the Foo that controls them, and of Foos by the namespace/name of
 // the Deployment that they want.
 const (

@@ -13,8 +13,9 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
+var foo = &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "example-foo", UID: "foo-uid"}}
+
 func deployment(changes ...func(*metav1.OwnerReference)) *appsv1.Deployment {
-	foo := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "example-foo", UID: "foo-uid"}}
 	owner := metav1.NewControllerRef(foo, FooKind)
 	for _, change := range changes {
 		change(owner)
@@ -44,6 +45,13 @@ func TestFooOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := FooOf(deployment(test.change)); (got != nil) != test.want {
 				t.Errorf("FooOf() = %v, want one: %v", got, test.want)
+			}
+			if got := Controls(foo, deployment(test.change)); got != test.want {
+				t.Errorf("Controls() = %v, want %v", got, test.want)
+			}
+			earlier := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: foo.Name, UID: "earlier-uid"}}
+			if Controls(earlier, deployment(test.change)) {
+				t.Error("an earlier Foo of the same name controls it too")
 			}
 		})
 	}

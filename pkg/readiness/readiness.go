@@ -32,6 +32,9 @@ func Of(deployment *appsv1.Deployment) (State, string) {
 	status := deployment.Status
 	wanted := Wanted(deployment)
 	message := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, status.AvailableReplicas, wanted)
+	if deployment.DeletionTimestamp != nil {
+		return Progressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
+	}
 	if status.ObservedGeneration < deployment.Generation {
 		return Progressing, message // What the rest of the status says is about an older spec.
 	}
@@ -46,6 +49,13 @@ func Of(deployment *appsv1.Deployment) (State, string) {
 		}
 	}
 	return Progressing, message
+}
+
+// CanTakeOver reports whether a Deployment is able to do what another one did: all wanted replicas are available, or none
+// are wanted.
+func CanTakeOver(deployment *appsv1.Deployment) bool {
+	state, _ := Of(deployment)
+	return state == Available || Wanted(deployment) == 0 && deployment.DeletionTimestamp == nil
 }
 
 // Wanted returns how many replicas a Deployment's spec asks for.

@@ -96,3 +96,30 @@ func TestOf(t *testing.T) {
 		})
 	}
 }
+
+func TestCanTakeOver(t *testing.T) {
+	available := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		replicas int32
+		status   appsv1.DeploymentStatus
+		deleted  *metav1.Time
+		want     bool
+	}{
+		"one whose replicas are all available":                {2, available, nil, true},
+		"one that rolls out":                                  {3, available, nil, false},
+		"one that was not looked at yet":                      {2, appsv1.DeploymentStatus{}, nil, false},
+		"one that wants no replicas":                          {0, appsv1.DeploymentStatus{}, nil, true},
+		"one that is being deleted while it still serves":     {2, available, &now, false},
+		"one that wants no replicas and is being deleted too": {0, appsv1.DeploymentStatus{}, &now, false},
+	} {
+		got := CanTakeOver(&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Generation: 3, DeletionTimestamp: test.deleted},
+			Spec:       appsv1.DeploymentSpec{Replicas: &test.replicas},
+			Status:     test.status,
+		})
+		if got != test.want {
+			t.Errorf("%s: CanTakeOver() = %v, want %v", name, got, test.want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
 )
 
@@ -29,6 +30,8 @@ const (
 	// Superseded means that something has only just changed or gone, alone or with its namespace. That is the ordinary
 	// course of things.
 	Superseded Result = "superseded"
+	// Waiting means that a cache does not reflect our own last write yet.
+	Waiting Result = "waiting"
 	// Problem means that someone has to help, and has been told by the Foo's status.
 	Problem Result = "problem"
 	// Error means that something failed that may work the next time.
@@ -37,14 +40,14 @@ const (
 	Panic Result = "panic"
 )
 
-var results = []Result{Success, Superseded, Problem, Error, Panic}
+var results = []Result{Success, Superseded, Waiting, Problem, Error, Panic}
 
 const subsystem = "sample_controller"
 
 var (
 	total = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: subsystem, Name: "syncs_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of syncs of a Foo, by result: success, superseded, problem, error or panic.",
+		Help: "Number of syncs of a Foo, by result: success, superseded, waiting, problem, error or panic.",
 	}, []string{"result"})
 	seconds = metrics.NewHistogram(&metrics.HistogramOpts{
 		Subsystem: subsystem, Name: "sync_duration_seconds", StabilityLevel: metrics.ALPHA,
@@ -94,6 +97,8 @@ func resultOf(err error) Result {
 		return Success
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return Superseded
+	case errors.Is(err, consistency.ErrBehind):
+		return Waiting
 	case errors.As(err, &problem):
 		return Problem
 	}

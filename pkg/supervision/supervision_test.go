@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
 )
 
@@ -30,6 +31,7 @@ func TestRunTellsAndCountsHowASyncEnded(t *testing.T) {
 		"someone else was faster":               {func() error { return apierrors.NewConflict(resource, "pod", nil) }, Superseded},
 		"an object has just gone":               {func() error { return apierrors.NewNotFound(resource, "pod") }, Superseded},
 		"a namespace is going away":             {func() error { return terminating }, Superseded},
+		"the cache is behind":                   {func() error { return consistency.ErrBehind }, Waiting},
 		"someone has to help":                   {func() error { return &foostatus.Problem{Reason: "Taken"} }, Problem},
 		"someone has to help, says an error":    {func() error { return fmt.Errorf("sync: %w", &foostatus.Problem{}) }, Problem},
 		"the API server is down":                {func() error { return apierrors.NewServiceUnavailable("down") }, Error},
