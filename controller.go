@@ -223,7 +223,10 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	defer deadline.Stop()
 	running.Wait()
 	err := context.Cause(syncCtx)
-	return errors.Join(err, c.stopRecorder(syncCtx))
+	if lost := c.stopRecorder(syncCtx); err == nil {
+		err = lost
+	}
+	return err
 }
 
 // enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.

@@ -39,7 +39,8 @@ type process struct {
 // that is empty.
 func startController(t *testing.T, namespace string, flags ...string) *process {
 	t.Helper()
-	p := startProgram(t, append([]string{"-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-v=4"}, flags...)...)
+	args := append([]string{"-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-v=4"}, flags...)
+	p := startCommand(t, local.Command(context.Background(), program, args...), "KUBE_CACHE_MUTATION_DETECTOR=true")
 	p.waitForLog("Started workers")
 	return p
 }
@@ -65,7 +66,7 @@ func startProgram(t *testing.T, flags ...string) *process {
 func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *process {
 	t.Helper()
 	p := &process{t: t, command: command, log: &syncBuffer{}, exited: make(chan struct{})}
-	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1", "KUBE_CACHE_MUTATION_DETECTOR=true"}, environment...)
+	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1"}, environment...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
