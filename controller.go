@@ -185,7 +185,9 @@ func NewController(
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
-	defer c.stopRecorder(ctx)
+	ended, end := context.WithCancel(ctx)
+	defer c.stopRecorder(ended) // The workers have waited for their events; nobody else has any to wait for.
+	defer end()
 	logger := klog.FromContext(ctx)
 
 	logger.Info("Starting Foo controller")

@@ -86,8 +86,8 @@ func theLeader(t *testing.T, instances []*instance) (leader *instance, others []
 	return leader, others
 }
 
+// Not parallel: it measures a time.
 func TestALeaderThatIsToldToStopHandsOverWithinSeconds(t *testing.T) {
-	t.Parallel()
 	namespace := newNamespace(t)
 	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
 	createFoo(t, namespace, "before", "before", 1)
@@ -107,8 +107,8 @@ func TestALeaderThatIsToldToStopHandsOverWithinSeconds(t *testing.T) {
 	wantReplicas(t, namespace, "gap", 1)
 }
 
+// Not parallel: it measures a time.
 func TestALeaderThatIsKilledIsReplacedWhenItsLeaseEnds(t *testing.T) {
-	t.Parallel()
 	namespace := newNamespace(t)
 	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
 	leader.signal(syscall.SIGKILL)
@@ -173,6 +173,7 @@ func TestALeaderThatCannotRenewIsNotLiveAndEnds(t *testing.T) {
 	namespace := newNamespace(t)
 	leader, standbys := theLeader(t, startInstances(t, namespace, 2))
 	leader.wantHealth("/livez", http.StatusOK)
+	createFoo(t, namespace, "in-flight", "in-flight", 1) // So that requests are on their way when the server freezes.
 	if err := local.Freeze(cluster.APIServer); err != nil {
 		t.Fatal(err)
 	}

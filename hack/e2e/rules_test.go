@@ -125,8 +125,8 @@ func TestARenameToATakenNameKeepsTheOldDeploymentServing(t *testing.T) {
 	wantOnlyDeployments(t, namespace, "taken")
 }
 
+// Not parallel: it measures a time.
 func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
-	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
 	createFoo(t, namespace, "first", "wanted", 1)

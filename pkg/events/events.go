@@ -130,16 +130,17 @@ func (r *Recorder) Shutdown(ctx context.Context) error {
 	r.closed = true
 	r.wakeSender()
 	r.lock.Unlock()
-	defer func() {
-		r.cancel()
-		<-r.done
-	}()
+	defer r.cancel()
 	select {
 	case <-r.done:
-		return nil
 	case <-ctx.Done():
-		return ErrNotAllSent
+		select {
+		case <-r.done:
+		default:
+			return ErrNotAllSent // A request that hangs is not waited for.
+		}
 	}
+	return nil
 }
 
 // wakeSender makes the sender look at the queue. r.lock is held.

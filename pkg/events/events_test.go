@@ -150,6 +150,25 @@ func TestShutdownGivesUpWhenItsContextEnds(t *testing.T) {
 	}
 }
 
+func TestShutdownDoesNotWaitForARequestThatHangs(t *testing.T) {
+	client := fake.NewClientset()
+	hangs, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		close(hangs)
+		<-release
+		return true, nil, errors.New("connection reset")
+	})
+	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
+	<-hangs
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := recorder.Shutdown(ended); !errors.Is(err, ErrNotAllSent) {
+		t.Errorf("Shutdown returned %v, want %v", err, ErrNotAllSent)
+	}
+}
+
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
