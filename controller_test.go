@@ -827,6 +827,35 @@ func TestRunServesFoosAndDrains(t *testing.T) {
 	}
 }
 
+func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
+	f := newFixture(t)
+	f.deploymentsSynced = func() bool { return true }
+	f.foosSynced = func() bool { return true }
+	ctx, cancel := context.WithCancel(t.Context())
+	var leads, sent bool
+	f.elect = func(ctx context.Context, lead func(context.Context) error) error {
+		leads = true
+		cancel()
+		err := lead(ctx)
+		leads = false
+		return err
+	}
+	lost := errors.New("an event is lost")
+	f.stopRecorder = func(ctx context.Context) error {
+		if leads && ctx.Err() == nil {
+			sent = true
+			return lost
+		}
+		return nil
+	}
+	if err := f.Run(ctx, 1); !errors.Is(err, lost) {
+		t.Errorf("Run returned %v, want %v", err, lost)
+	}
+	if !sent {
+		t.Error("the events were not waited for while this instance led")
+	}
+}
+
 func TestRunCutsSyncsShortAtTheShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, foo())
