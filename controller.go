@@ -43,7 +43,7 @@ import (
 
 const controllerAgentName = "sample-controller"
 
-// Reasons and messages of events. The reasons of warnings are also those of conditions.
+// Reasons and messages of events. Those of warnings are also those of conditions; one more is foostatus.DeploymentRejected.
 const (
 	SuccessSynced         = "Synced"
 	MessageResourceSynced = "Foo synced successfully"
@@ -54,8 +54,6 @@ const (
 	// ErrResourceExists warns that the Deployment's name, which is the message's argument, is taken.
 	ErrResourceExists     = "ErrResourceExists"
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
-	// DeploymentRejected warns that the API server refuses the Deployment; the message is the API server's.
-	DeploymentRejected = "DeploymentRejected"
 )
 
 const (
@@ -395,16 +393,6 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	return nil
 }
 
-// refusal returns a Problem if err says that the API server refuses the Deployment as such, and err otherwise.
-func refusal(err error) error {
-	// Admission webhooks may refuse with any of these; Forbidden is also the answer to a missing permission, or a quota.
-	refused := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-	if refused && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return &foostatus.Problem{Reason: DeploymentRejected, Message: err.Error()}
-	}
-	return err
-}
-
 // syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
 // Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
@@ -434,7 +422,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return deployment, false, refusal(err)
+		return deployment, false, foostatus.Refusal(err)
 	}
 	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
 	return repaired, true, nil
@@ -450,7 +438,7 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 		return created, true, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, false, refusal(err)
+		return nil, false, foostatus.Refusal(err)
 	}
 	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
 	if err != nil {

@@ -169,7 +169,7 @@ func ready(foo *samplev1alpha1.Foo) {
 
 // refused gives a Foo the status of one whose Deployment the API server refuses.
 func refused(foo *samplev1alpha1.Foo) {
-	foo.Status = foostatus.New(foo, nil, &foostatus.Problem{Reason: DeploymentRejected, Message: "refused"})
+	foo.Status = foostatus.New(foo, nil, &foostatus.Problem{Reason: foostatus.DeploymentRejected, Message: "refused"})
 }
 
 func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {

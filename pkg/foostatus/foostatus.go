@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,6 +27,19 @@ type Problem struct {
 
 // Error returns the message.
 func (p *Problem) Error() string { return p.Message }
+
+// DeploymentRejected is the reason of a Problem whose message is the API server's.
+const DeploymentRejected = "DeploymentRejected"
+
+// Refusal returns a Problem if err says that the API server refuses an object as such, and err otherwise. Invalid says so for
+// what cannot be, Forbidden for a quota, a policy or a missing permission, and admission webhooks with any of the four.
+func Refusal(err error) error {
+	refused := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	if refused && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return &Problem{Reason: DeploymentRejected, Message: err.Error()}
+	}
+	return err
+}
 
 // New returns the status of a Foo that has the given Deployment, or none, and that has the given problem, or none. One of
 // the two must be given. The time of a condition's transition moves only if its value does.
