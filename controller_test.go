@@ -38,6 +38,7 @@ import (
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/readiness"
 )
 
@@ -78,6 +79,10 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	_, ctx := ktesting.NewTestContext(t)
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
 		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
+	t.Cleanup(func() {
+		f.workqueue.ShutDown()
+		f.stopRecorder(t.Context())
+	})
 	f.recorder = f.events
 	f.fillCaches(t)
 	return f
@@ -923,4 +928,100 @@ func TestTheFakeClientsetApplies(t *testing.T) {
 	if got := apply("two", "Warm").Status.Conditions; len(got) != 2 {
 		t.Errorf("conditions of two managers = %v, want both", got)
 	}
+}
+
+// choices turns the bytes of a fuzzer into choices; when they run out, the first of each is chosen.
+type choices []byte
+
+func (c *choices) of(count int) int {
+	if len(*c) == 0 {
+		return 0
+	}
+	first := int((*c)[0])
+	*c = (*c)[1:]
+	return first % count
+}
+
+func pick[T any](c *choices, from ...T) T { return from[c.of(len(from))] }
+
+// anyFoo returns a Foo with any spec, possible or not, and any status.
+func anyFoo(c *choices) *samplev1alpha1.Foo {
+	return foo(func(foo *samplev1alpha1.Foo) {
+		foo.Generation = int64(1 + c.of(3))
+		foo.Spec.DeploymentName = pick(c, "a", "b", "c", "")
+		foo.Spec.Replicas = pick(c, nil, new(int32(1)), new(int32(0)), new(int32(3)), new(int32(-1)))
+		foo.Status.ObservedGeneration = int64(c.of(4))
+		foo.Status.AvailableReplicas = int32(c.of(3))
+		if pick(c, false, true) {
+			ready(foo)
+		}
+		if pick(c, false, false, true) {
+			refused(foo)
+		}
+		if pick(c, false, false, false, true) {
+			foo.DeletionTimestamp, foo.Finalizers = &transitionTime, []string{"foregroundDeletion"}
+		}
+	})
+}
+
+// anyDeployment returns a Deployment that may be ours, someone else's, or nobody's, in any state.
+func anyDeployment(c *choices, name string) *appsv1.Deployment {
+	return deployment(named(name), func(d *appsv1.Deployment) {
+		pick(c, func() {}, func() { d.OwnerReferences = nil }, func() { d.OwnerReferences[0].UID = "another-uid" },
+			func() { d.OwnerReferences[0].Kind = "Bar" }, func() { d.OwnerReferences[0].Controller = nil })()
+		pick(c, func() {}, func() { d.Labels = nil }, func() { d.Labels = map[string]string{"app": "other", "team": "a"} })()
+		pick(c, func() {}, func() { d.Spec.Template.Spec.Containers = nil }, func() { d.Spec.Template.Spec.Containers[0].Image = "apache" },
+			func() { d.Spec.Template.Spec.Containers[0].Name = "renamed" })()
+		pick(c, func() {}, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil })()
+		d.Generation = int64(c.of(3))
+		d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: int64(c.of(3)), Replicas: int32(c.of(4)), UpdatedReplicas: int32(c.of(4)), AvailableReplicas: int32(c.of(4)),
+		}
+		if pick(c, false, false, false, true) {
+			d.DeletionTimestamp, d.Finalizers = &transitionTime, []string{"foregroundDeletion"}
+		}
+	})
+}
+
+// FuzzSyncHandler syncs any Foo among any Deployments. Whatever they are like, nothing of anyone else may be touched, and once
+// a sync is through, another one may find nothing left to do.
+func FuzzSyncHandler(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("a Foo among Deployments of all kinds, and all of them in some state"))
+	f.Add([]byte{1, 1, 3, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 3, 1, 3, 3, 3, 0, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := choices(data)
+		subject := anyFoo(&c)
+		objects := []runtime.Object{subject}
+		for _, name := range []string{"a", "b", "c"} {
+			if pick(&c, true, false) {
+				objects = append(objects, anyDeployment(&c, name))
+			}
+		}
+		fixture := newFixture(t, objects...)
+		key := cache.MetaObjectToName(subject)
+		var err error
+		for range 3 { // Create or repair, prune, and look again.
+			err = fixture.syncHandler(t.Context(), key)
+			fixture.fillCaches(t)
+		}
+		if again := fixture.syncHandler(t.Context(), key); (again == nil) != (err == nil) {
+			t.Errorf("the same state is answered with %v and with %v", err, again)
+		}
+		for _, request := range fixture.requests() {
+			if err == nil {
+				t.Errorf("request %q although nothing was left to do", request)
+			}
+		}
+		for _, object := range objects[1:] {
+			before := object.(*appsv1.Deployment)
+			if ownership.Controls(subject, before) {
+				continue
+			}
+			if after := fixture.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
+				t.Errorf("a Deployment of someone else was changed from %v to %v", before, after)
+			}
+		}
+	})
 }

@@ -128,13 +128,29 @@ func TestARenameToATakenNameKeepsTheOldDeploymentServing(t *testing.T) {
 // Not parallel: it measures a time.
 func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
 	namespace := newNamespace(t)
-	startController(t, namespace)
+	controller := startController(t, namespace)
 	createFoo(t, namespace, "first", "wanted", 1)
 	wantReplicas(t, namespace, "first", 1)
 	for i := range 2 {
 		name := fmt.Sprintf("waiting-%d", i)
 		createFoo(t, namespace, name, "wanted", 1)
 		wantReason(t, namespace, name, "ErrResourceExists")
+	}
+	// After ten retries the next one is seconds away: it is not the backoff that serves them in time.
+	for i := range 2 {
+		failed := fmt.Sprintf(`foo="%s/waiting-%d"`, namespace, i)
+		eventually(t, convergence, func() error {
+			count := 0
+			for line := range strings.Lines(controller.log.String()) {
+				if strings.Contains(line, "Sync failed") && strings.Contains(line, failed) {
+					count++
+				}
+			}
+			if count < 10 {
+				return fmt.Errorf("%d retries", count)
+			}
+			return nil
+		})
 	}
 
 	// It changes hands: the Deployment of the first is taken from it, by an edit, and by a deletion.
