@@ -171,20 +171,21 @@ func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
 	if took := time.Since(deleted); took > immediately {
 		t.Errorf("the name was free for %s, want at most %s", took, immediately)
 	}
+}
 
-	// Whoever has it now is deleted: one of the others takes over.
-	owner := metav1.GetControllerOf(getDeployment(t, namespace, "wanted"))
-	kubectl(t, "delete", "-n", namespace, "foo/"+owner.Name)
-	eventually(t, 2*convergence, func() error {
-		deployment, err := findDeployment(t, namespace, "wanted")
-		if err != nil {
-			return err
-		}
-		if now := metav1.GetControllerOf(deployment); now == nil || now.UID == owner.UID {
-			return fmt.Errorf("it still belongs to %s", owner.Name)
-		}
-		return nil
-	})
+func TestAWaitingFooTakesOverFromOneThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	startController(t, namespace)
+	createFoo(t, namespace, "first", "wanted", 1)
+	wantReplicas(t, namespace, "first", 1)
+	second := createFoo(t, namespace, "second", "wanted", 2)
+	wantReason(t, namespace, "second", "ErrResourceExists")
+	kubectl(t, "delete", "-n", namespace, "foo/first")
+	wantReplicasWithin(t, 2*convergence, namespace, "second", 2)
+	if !metav1.IsControlledBy(getDeployment(t, namespace, "wanted"), second) {
+		t.Error("the Deployment does not belong to the Foo that waited")
+	}
 }
 
 func TestAnAdoptedDeploymentConvergesAndAnOrphanedOneIsLeftAlone(t *testing.T) {
