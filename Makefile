@@ -83,7 +83,8 @@ uninstall: ## Remove the Foo definition, and with it all Foos, from the cluster.
 IMG ?= sample-controller:latest
 
 .PHONY: deploy
-deploy: ## Install everything in the cluster: IMG=registry/name:tag. With NAMESPACE=name the controller alone, for that one.
+deploy: ## Install in the cluster: IMG=registry/name:tag; for one namespace NAMESPACE=name.
+	@$(if $(NAMESPACE),kubectl get namespace/$(NAMESPACE) crd/foos.samplecontroller.k8s.io > /dev/null)
 	@mkdir -p .build/deploy
 	@printf '%s\n' \
 	  $(if $(NAMESPACE),'resources: [../../artifacts/install/one-namespace]' 'namespace: "$(NAMESPACE)"','resources: [../../artifacts]') \
@@ -94,7 +95,7 @@ deploy: ## Install everything in the cluster: IMG=registry/name:tag. With NAMESP
 	kubectl apply -k .build/deploy
 
 .PHONY: undeploy
-undeploy: ## Remove everything, and with it all Foos, from the cluster. With NAMESPACE=name the controller there, and no Foo.
+undeploy: ## Remove everything, and with it all Foos; with NAMESPACE=name the controller there alone.
 	kubectl delete --ignore-not-found $(if $(NAMESPACE),-n $(NAMESPACE) -k artifacts/install/one-namespace,-k artifacts)
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 

@@ -43,7 +43,8 @@ import (
 
 const controllerAgentName = "sample-controller"
 
-// Reasons and messages of events. Those of warnings are also those of conditions; one more is foostatus.DeploymentRejected.
+// Reasons and messages of events. The reasons of warnings also stand in conditions; a second one of these is
+// foostatus.DeploymentRejected.
 const (
 	SuccessSynced         = "Synced"
 	MessageResourceSynced = "Foo synced successfully"
@@ -65,7 +66,8 @@ const (
 	// rolloutPeriod is how long the changes of a Deployment's status are gathered before they are told in the Foo's. While a
 	// Deployment rolls out there are many of them, each a few milliseconds after the other.
 	rolloutPeriod = 500 * time.Millisecond
-	// quietRetries is how often a sync may find that something has only just changed or gone before that is an error.
+	// quietRetries is how often a Foo may have been queued again until it is an error, and not the ordinary course of things,
+	// that something has only just changed or gone.
 	quietRetries = 5
 	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
 	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
@@ -108,7 +110,7 @@ type Controller struct {
 	elect func(ctx context.Context, lead func(context.Context) error) error
 }
 
-// Option changes a default of a Controller: one of the last four fields above.
+// Option changes a default of a Controller: its image, cacheSyncTimeout, shutdownTimeout or elect.
 type Option func(*Controller)
 
 // NewController returns a controller whose handlers are registered with the two informers, which must not have been
@@ -127,6 +129,8 @@ func NewController(
 	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
 	recorder := events.NewRecorder(ctx, kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
 
+	// A Foo is retried after 5 ms at first, each time after twice as long, and after 1000 s at most; all Foos together 50 times a
+	// second, after a burst of 300. The longer of the two waits counts.
 	rateLimiter := workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, 1000*time.Second),
 		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
@@ -170,7 +174,7 @@ func NewController(
 	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    controller.handleObject,
 		UpdateFunc: controller.handleDeploymentUpdate,
-		DeleteFunc: controller.handleDelete,
+		DeleteFunc: controller.handleDeploymentDelete,
 	})
 	utilruntime.Must(err)
 	return controller
@@ -183,9 +187,11 @@ func NewController(
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
-	ended, end := context.WithCancel(ctx)
-	defer c.stopRecorder(ended) // The workers have waited for their events; nobody else has any to wait for.
-	defer end()
+	defer func() {
+		ended, end := context.WithCancel(ctx)
+		end()
+		c.stopRecorder(ended) // At once: the workers have waited for their events, and nobody else has any.
+	}()
 	logger := klog.FromContext(ctx)
 
 	logger.Info("Starting Foo controller")
@@ -258,7 +264,7 @@ func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
 		// A resync. Foos have a resync of their own.
 	case !equality.Semantic.DeepEqual(ownership.FooOf(old), ownership.FooOf(new)):
 		c.handleObject(new)
-		c.handleDelete(old) // For its former owner, and for all who wait for its name, it is as good as gone.
+		c.handleDeploymentDelete(old) // For its former owner, and for all who wait for its name, it is as good as gone.
 	case equality.Semantic.DeepEqual(old.Status, new.Status):
 		c.handleObject(new)
 	default:
@@ -268,8 +274,8 @@ func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
 	}
 }
 
-// handleDelete puts the Foo that controlled a Deployment, and every Foo that wants its name, into the workqueue.
-func (c *Controller) handleDelete(obj any) {
+// handleDeploymentDelete puts the Foo that controlled a Deployment, and every Foo that wants its name, into the workqueue.
+func (c *Controller) handleDeploymentDelete(obj any) {
 	c.handleObject(obj)
 	objectRef, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
@@ -327,17 +333,22 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	defer c.workqueue.Done(objectRef)
 
 	result, duration, err := supervision.Run(func() error { return c.syncHandler(ctx, objectRef) })
-	klog.FromContext(ctx).V(4).Info("Finished syncing", "foo", objectRef, "duration", duration, "result", result, "err", err)
-	switch result {
-	case supervision.Success:
+	logger := klog.FromContext(ctx)
+	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", duration, "result", result, "err", err)
+	retries := c.workqueue.NumRequeues(objectRef)
+	switch {
+	case result == supervision.Success:
 		c.workqueue.Forget(objectRef)
 		return true
-	case supervision.Waiting:
-		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod)
+	case result == supervision.Waiting:
+		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod) // Nothing has failed, so this is no retry.
 		return true
-	}
-	if result != supervision.Superseded || c.workqueue.NumRequeues(objectRef) >= quietRetries {
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed; retrying with backoff", "foo", objectRef)
+	case result == supervision.Problem && retries == 0:
+		logger.Info("Foo cannot be served; retrying with backoff", "foo", objectRef, "reason", err)
+	case result == supervision.Problem, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case result == supervision.Superseded && retries < quietRetries:
+	default:
+		logger.Error(err, "Sync failed; retrying with backoff", "foo", objectRef)
 	}
 	c.workqueue.AddRateLimited(objectRef)
 	return true
@@ -346,7 +357,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 // syncHandler brings the Deployment and the status of one Foo to where its spec wants them. It reads from the caches, and
 // writes only what differs. An error means that it is to be called again.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) error {
-	// This comes before anything is read, so that what is read is at least as new.
+	// This comes before anything is read, so that what is read is at least as new as our last write.
 	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
 		return consistency.ErrBehind
 	}
@@ -367,8 +378,8 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if err != nil && !errors.As(err, &problem) {
 		return err
 	}
-	// A new generation gets its event once its status is written, other changes at once: either way there is just one,
-	// whichever step fails and is tried again.
+	// A new generation gets its event once its status is written, other changes at once. So there is just one of each: if
+	// writing the status fails, the retry sees the generation as new again, but no change.
 	newGeneration := foo.Status.ObservedGeneration != foo.Generation
 	if changed && !newGeneration {
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
@@ -396,7 +407,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 // syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
 // Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	desired := newDeployment(foo)
+	desired := newDeployment(foo) // With the default image.
 	desired.Spec.Template.Spec.Containers[0].Image = c.image
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 
@@ -424,6 +435,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if err != nil {
 		return deployment, false, foostatus.Refusal(err)
 	}
+	klog.FromContext(ctx).V(2).Info("Put Deployment right", "foo", klog.KObj(foo), "deployment", klog.KObj(repaired))
 	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
 	return repaired, true, nil
 }
@@ -434,6 +446,7 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
 	if err == nil {
+		klog.FromContext(ctx).V(2).Info("Created Deployment", "foo", klog.KObj(foo), "deployment", klog.KObj(created))
 		c.deploymentWrites.Record(cache.MetaObjectToName(foo), created.ResourceVersion)
 		return created, true, nil
 	}
@@ -492,6 +505,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 		if err != nil {
 			return err
 		}
+		klog.FromContext(ctx).V(2).Info("Deleted Deployment", "foo", klog.KObj(foo), "deployment", klog.KObj(old))
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 	}
 	return nil

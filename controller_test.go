@@ -746,16 +746,16 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		"a Foo that replaces one that waits for help is queued": {func(f *fixture) {
 			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }))
 		}, []string{"example-foo"}},
-		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDelete(owned) }, []string{"example-foo", "other-foo"}},
-		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
+		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDeploymentDelete(owned) }, []string{"example-foo", "other-foo"}},
+		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDeploymentDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
 		"a Deployment that changes hands queues all who want its name": {func(f *fixture) {
 			f.handleDeploymentUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
 		}, []string{"example-foo", "other-foo"}},
 		"a tombstone counts as what it stands for": {func(f *fixture) {
-			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
+			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
 		}, []string{"example-foo", "other-foo"}},
 		"a tombstone leads to its Foo, whatever that wants now": {func(f *fixture) {
-			f.handleDelete(cache.DeletedFinalStateUnknown{Key: "default/earlier", Obj: deployment(named("earlier"))})
+			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/earlier", Obj: deployment(named("earlier"))})
 		}, []string{"example-foo"}},
 		"a tombstone of a Foo queues its name": {func(f *fixture) {
 			f.enqueueFoo(cache.DeletedFinalStateUnknown{Key: "default/gone-foo"})

@@ -16,8 +16,8 @@ show() {
 show kubectl apply -f artifacts/examples/crd.yaml
 kubectl wait --for=condition=Established --timeout=30s crd/foos.samplecontroller.k8s.io > /dev/null
 
-printf '\n$ ./sample-controller -kubeconfig=%s\n' "${KUBECONFIG}"
-.build/bin/sample-controller -kubeconfig="${KUBECONFIG}" &
+printf '\n$ ./sample-controller -kubeconfig=%s -vmodule=controller=2\n' "${KUBECONFIG}"
+.build/bin/sample-controller -kubeconfig="${KUBECONFIG}" -vmodule=controller=2 &
 controller=$!
 trap : INT TERM # The controller gets the signal too.
 
@@ -29,9 +29,9 @@ kubectl get foo example-foo -o yaml | sed -n '/^status:/,$p'
 
 cat <<EOF
 
-The controller and a local Kubernetes are running, ${SECONDS} s after the start of the demonstration. To look around, in another terminal:
+The controller and a local Kubernetes are running. To look around, in another terminal:
 
-  export KUBECONFIG=${KUBECONFIG} PATH=${PWD}/.build/bin:\$PATH
+  export KUBECONFIG="${KUBECONFIG}" KUBECACHEDIR="${KUBECACHEDIR:-}" PATH="${PWD}/.build/bin:\$PATH"
   kubectl scale foo/example-foo --replicas=3
   kubectl get foos --watch
 

@@ -23,7 +23,7 @@ export GOWORK=off GOFLAGS=-mod=readonly
 generate() {
   local generator=$1
   shift
-  echo "${generator}"
+  echo "${generator}" >&2
   go tool "${generator}" --go-header-file hack/boilerplate.go.txt "$@"
 }
 

@@ -210,6 +210,9 @@ func (b *builder) compile(ctx context.Context, ldflags string, stale map[string]
 	args := slices.Concat([]string{"build", "-v"}, buildFlags,
 		[]string{"-ldflags", ldflags, "-o", dir + string(filepath.Separator), ".", kwokPackage})
 	total, compiled := len(stale), 0
+	if total == 0 {
+		b.progress.show("linking")
+	}
 	return runLines(b.command(ctx, args...), func(line string) bool {
 		if !stale[line] {
 			return strings.HasPrefix(line, downloadingPrefix)

@@ -212,10 +212,14 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(cmd.Environ(), "KUBECONFIG="+c.Kubeconfig(),
 		"PATH="+c.options.BinDir+string(filepath.ListSeparator)+os.Getenv("PATH"),
-		"KUBECACHEDIR="+c.path("cache")) // what kubectl knows of another cluster at this address would mislead it
+		"KUBECACHEDIR="+c.KubectlCache())
 	joinGroup(cmd, c.leash.commands)
 	return cmd
 }
+
+// KubectlCache returns the directory where kubectl should keep what it knows of the cluster (KUBECACHEDIR). In its usual place it
+// would be left behind, and mislead it about a later cluster at the same address.
+func (c *Cluster) KubectlCache() string { return c.path("cache") }
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)

@@ -139,7 +139,7 @@ func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
 		eventually(t, convergence, func() error {
 			count := 0
 			for line := range strings.Lines(controller.log.String()) {
-				if strings.Contains(line, "Sync failed") && strings.Contains(line, fmt.Sprintf(`foo="%s/%s"`, namespace, name)) {
+				if strings.Contains(line, `result="problem"`) && strings.Contains(line, fmt.Sprintf(`foo="%s/%s"`, namespace, name)) {
 					count++
 				}
 			}

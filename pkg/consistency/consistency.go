@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrBehind says that a cache is older than the last write for a key: what it holds must not be acted upon yet.
-var ErrBehind = errors.New("the cache does not reflect the last write yet")
+// ErrBehind says that a cache is older than what is known of the API server, such as by our own last write: what it holds
+// must not be acted upon yet.
+var ErrBehind = errors.New("the cache is behind the API server")
 
 // mostPatience is how long a write may be invisible before it is taken for one that never will be seen, because the API
 // server was restored from an older backup. What is written on the grounds of an old cache is refused by its preconditions.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ func flagGroups(o *Options) []flagGroup {
 
 	cluster := group("Cluster")
 	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
-		"`path` of a kubeconfig; only needed out of cluster; the default is $KUBECONFIG")
+		"`path` of a kubeconfig, only needed out of cluster; $KUBECONFIG is the default")
 	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the one in the kubeconfig")
 	cluster.StringVar(&o.Namespace, "namespace", "", "watch only this `namespace`; the default is all")
 	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0,
@@ -170,6 +171,10 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-cache-sync-timeout must be more than 0, but is %s", o.CacheSyncTimeout)
 	case o.ShutdownTimeout <= 0:
 		return fmt.Errorf("-shutdown-timeout must be more than 0, but is %s", o.ShutdownTimeout)
+	case !isAddress(o.HealthProbeBindAddress):
+		return fmt.Errorf("-health-probe-bind-address must be HOST:PORT or :PORT, not %q", o.HealthProbeBindAddress)
+	case !isAddress(o.MetricsBindAddress):
+		return fmt.Errorf("-metrics-bind-address must be HOST:PORT or :PORT, not %q", o.MetricsBindAddress)
 	case o.Profiling && o.MetricsBindAddress == "":
 		return errors.New("-profiling has no meaning without -metrics-bind-address; set both")
 	case o.LoggingFormat != logsapi.DefaultLogFormat && o.LoggingFormat != logsapi.JSONLogFormat:
@@ -189,6 +194,19 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-leader-elect-lease-duration, -renew-deadline and -retry-period do not fit together: %w", err)
 	}
 	return nil
+}
+
+// isAddress reports whether a server could listen at the address, or is not to listen at all.
+func isAddress(address string) bool {
+	if address == "" {
+		return true
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
 }
 
 // SetUpLogging switches klog to JSON if that is wanted. Text is what klog writes by itself.

@@ -99,6 +99,8 @@ func TestImpossibleOptionsAreRefused(t *testing.T) {
 		"a lease with an impossible name":          {"-leader-elect-resource-name=No_Such", "-leader-elect-resource-name"},
 		"a lease in an impossible namespace":       {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
 		"profiles without an address to have them": {"-profiling", "-metrics-bind-address"},
+		"an address without a port's colon":        {"-metrics-bind-address=8080", "-metrics-bind-address"},
+		"an address with an impossible port":       {"-health-probe-bind-address=:99999", "-health-probe-bind-address"},
 		"a format that nobody writes":              {"-logging-format=xml", "-logging-format"},
 	} {
 		t.Run(name, func(t *testing.T) {

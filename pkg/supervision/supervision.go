@@ -30,7 +30,7 @@ const (
 	// Superseded means that something has only just changed or gone, alone or with its namespace. That is the ordinary
 	// course of things.
 	Superseded Result = "superseded"
-	// Waiting means that a cache does not reflect our own last write yet.
+	// Waiting means that a cache is behind the API server.
 	Waiting Result = "waiting"
 	// Problem means that someone has to help, and has been told by the Foo's status.
 	Problem Result = "problem"

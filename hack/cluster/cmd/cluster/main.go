@@ -35,6 +35,7 @@ const usage = `Usage:
 const running = `The local Kubernetes is running. Use it from another terminal with:
 
   export KUBECONFIG=%[1]q
+  export KUBECACHEDIR=%[4]q
   export PATH=%[2]q:"$PATH"
   kubectl get nodes
 
@@ -95,6 +96,13 @@ func run(args []string) (code int) {
 	signal.Notify(signals, endSignals...)
 
 	c, err := start(cluster.Options{BinDir: *binDir, Nodes: *nodes})
+	if len(signals) > 0 {
+		fmt.Fprintln(os.Stderr, "cluster: interrupted")
+		if c != nil {
+			c.Stop()
+		}
+		return exitSignal + int((<-signals).(syscall.Signal))
+	}
 	if err != nil {
 		return complain(exitFailure, err)
 	}
@@ -106,7 +114,7 @@ func run(args []string) (code int) {
 	if flags.NArg() > 0 {
 		return runCommand(c, flags.Args(), signals)
 	}
-	fmt.Fprintf(os.Stderr, running, c.Kubeconfig(), c.BinDir(), filepath.Dir(c.LogFile(cluster.APIServer)))
+	fmt.Fprintf(os.Stderr, running, c.Kubeconfig(), c.BinDir(), filepath.Dir(c.LogFile(cluster.APIServer)), c.KubectlCache())
 	select {
 	case <-signals:
 		return 0
