@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -206,11 +207,13 @@ func eventually(t *testing.T, timeout time.Duration, check func() error) {
 	}
 }
 
+var notInNames = regexp.MustCompile("[^a-z0-9]+")
+
 // newNamespace returns the name of a new namespace, which goes at the end of the test.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	client := kubeClient.CoreV1().Namespaces()
-	prefix := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
 	created, err := client.Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 50)] + "-"},
 	}, metav1.CreateOptions{})
