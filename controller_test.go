@@ -792,6 +792,34 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 	}
 }
 
+func TestTheCachesAreTrimmed(t *testing.T) {
+	f := newFixture(t)
+	managed := []metav1.ManagedFieldsEntry{{Manager: "someone"}}
+	other := deployment(available, foreign, func(d *appsv1.Deployment) { d.ManagedFields = managed })
+	if err := errors.Join(f.kubeClient.Tracker().Add(other),
+		f.sampleClient.Tracker().Add(foo(func(foo *samplev1alpha1.Foo) { foo.ManagedFields = managed }))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.kubeInformers.StartWithContext(ctx)
+	f.sampleInformers.StartWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), f.deploymentsSynced, f.foosSynced) {
+		t.Fatal("the caches have not synced")
+	}
+	cachedDeployment, err := f.deploymentsLister.Deployments("default").Get(other.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cachedFoo, err := f.foosLister.Foos("default").Get("example-foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cachedDeployment.Spec.Replicas != nil || cachedDeployment.ManagedFields != nil || cachedFoo.ManagedFields != nil {
+		t.Errorf("the caches hold %v and %v", cachedDeployment, cachedFoo)
+	}
+}
+
 func TestRunServesFoosAndDrains(t *testing.T) {
 	f := newFixture(t)
 	creating, proceed := make(chan string, 10), make(chan struct{})
