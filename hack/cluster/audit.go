@@ -30,7 +30,8 @@ type Request struct {
 	Namespace   string
 	Name        string
 	URI         string
-	Code        int // the HTTP status of the answer
+	Code        int  // the HTTP status of the answer
+	Denied      bool // RBAC did not allow it; admission, which comes later, may have refused one that is not Denied
 	Received    time.Time
 	Ended       bool // false for a watch that is still running
 }
@@ -45,6 +46,7 @@ type auditEvent struct {
 	ObjectRef  struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 
 	ResponseStatus           struct{ Code int }
+	Annotations              map[string]string
 	RequestReceivedTimestamp time.Time
 }
 
@@ -93,6 +95,7 @@ func (e *auditEvent) request() Request {
 		Name:        e.ObjectRef.Name,
 		URI:         e.RequestURI,
 		Code:        e.ResponseStatus.Code,
+		Denied:      e.Annotations["authorization.k8s.io/decision"] == "forbid",
 		Received:    e.RequestReceivedTimestamp,
 		Ended:       e.Stage != "ResponseStarted",
 	}

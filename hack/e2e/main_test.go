@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +97,7 @@ func checkPermissions() error {
 			continue
 		}
 		resource := strings.TrimSuffix(request.Resource+"/"+request.Subresource, "/")
-		if request.Code == http.StatusForbidden && request.Resource != "deployments" { // A quota forbids some of these.
+		if request.Denied {
 			return fmt.Errorf("the program may not %s %s (%s)", request.Verb, resource, request.URI)
 		}
 		used[fmt.Sprintf("%s %s.%s", request.Verb, resource, request.APIGroup)] = true
