@@ -42,7 +42,7 @@ test-cluster: cluster ## Test the local Kubernetes itself.
 
 .PHONY: test-e2e
 test-e2e: cluster ## Run the end-to-end tests on the local Kubernetes.
-	go -C hack/e2e test -count=1 -timeout 30m -parallel 16 ./...
+	go -C hack/e2e test -count=1 -timeout 30m -parallel 12 ./...
 
 .PHONY: image
 image: ## Build a container image for linux/amd64 and linux/arm64, without Docker.

@@ -119,6 +119,7 @@ func TestTheProgramMayBeStruckAtAnyWrite(t *testing.T) {
 			for n := range faultless {
 				for _, strike := range []strike{killedBefore, killedAfter, answerLost} {
 					t.Run(fmt.Sprintf("%d %s %s", n+1, faultless[n], strike), func(t *testing.T) {
+						t.Parallel()
 						writes := walk(t, scenario, n+1, strike)
 						// The write that was struck, and what follows from it, may be done once more.
 						if most := 2*len(faultless) + 2; len(writes) > most {
