@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +14,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // scenario is a sequence of a user's acts that the program has to follow. It ends when the program has.
@@ -173,21 +169,7 @@ type faultProxy struct {
 
 func startFaultProxy(t *testing.T) *faultProxy {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reverse := httputil.NewSingleHostReverseProxy(target)
-	reverse.Transport = transport
-	reverse.FlushInterval = -1 // Watches must not wait for a full buffer.
+	reverse := newProxy(t)
 	reverse.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	p := &faultProxy{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -183,21 +183,7 @@ type gate struct {
 
 func startGate(t *testing.T) *gate {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport = transport
-	proxy.FlushInterval = -1 // Watches must not wait for a full buffer.
+	proxy := newProxy(t)
 	g := &gate{arrived: make(chan chan struct{})}
 	ended := make(chan struct{})
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -228,4 +214,25 @@ func (g *gate) startController(t *testing.T, namespace string, flags ...string) 
 	p := startProgram(t, append([]string{"-master", g.server.URL, "-namespace", namespace, "-v=4"}, flags...)...)
 	p.waitForLog("Started workers")
 	return p
+}
+
+// newProxy returns a proxy in front of the API server, whose requests are those of user.
+func newProxy(t *testing.T) *httputil.ReverseProxy {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	proxy.FlushInterval = -1 // Watches must not wait for a full buffer.
+	return proxy
 }
