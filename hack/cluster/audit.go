@@ -7,7 +7,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -50,37 +53,61 @@ type auditEvent struct {
 	RequestReceivedTimestamp time.Time
 }
 
+// auditLog is what has been read so far of the API server's audit log, which only grows.
+type auditLog struct {
+	mu       sync.Mutex
+	size     int64 // that has been read
+	requests []Request
+	running  map[string]int // index of a request by its audit id: a watch has a line for its start and one for its end
+}
+
 // Requests returns the requests that the API server has answered so far, in the order of its audit log, each of them once.
 // It writes the log just after the answer: who asks for a request that was answered a moment ago asks again until it is
 // there.
 func (c *Cluster) Requests() ([]Request, error) {
-	log, err := os.ReadFile(c.path("audit.log"))
+	log, err := os.Open(c.path("audit.log"))
 	if err != nil {
 		return nil, err
 	}
-	return parseAuditLog(log)
+	defer log.Close()
+	c.auditLog.mu.Lock()
+	defer c.auditLog.mu.Unlock()
+	if _, err := log.Seek(c.auditLog.size, io.SeekStart); err != nil {
+		return nil, err
+	}
+	added, err := io.ReadAll(log)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.auditLog.parse(added); err != nil {
+		return nil, err
+	}
+	return slices.Clone(c.auditLog.requests), nil
 }
 
-func parseAuditLog(log []byte) ([]Request, error) {
-	var requests []Request
-	index := map[string]int{} // of a request by its audit id: a watch has a line for its start and one for its end
-	for line := range bytes.Lines(log) {
+// parse adds what the log has got since it was read last.
+func (l *auditLog) parse(added []byte) error {
+	for line := range bytes.Lines(added) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // being written
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("audit log: %w: %s", err, line)
+			return fmt.Errorf("audit log: %w: %s", err, line)
 		}
-		i, known := index[event.AuditID]
-		if !known {
-			i = len(requests)
-			index[event.AuditID] = i
-			requests = append(requests, Request{})
+		l.size += int64(len(line))
+		request := event.request()
+		if i, known := l.running[event.AuditID]; known {
+			l.requests[i] = request
+		} else {
+			l.running[event.AuditID] = len(l.requests)
+			l.requests = append(l.requests, request)
 		}
-		requests[i] = event.request()
+		if request.Ended {
+			delete(l.running, event.AuditID)
+		}
 	}
-	return requests, nil
+	return nil
 }
 
 func (e *auditEvent) request() Request {

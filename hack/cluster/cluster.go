@@ -54,6 +54,7 @@ type Cluster struct {
 	apiServerPort int
 	etcdClient    *http.Client
 	apiClient     *http.Client
+	auditLog      auditLog
 
 	mu        sync.Mutex
 	processes map[Component]*process // those that run
@@ -103,6 +104,7 @@ func start(ctx context.Context, options Options) (*Cluster, error) {
 		options:   options,
 		dir:       filepath.Join(options.Dir, "cluster-"+strings.ToLower(rand.Text()[:10])),
 		processes: map[Component]*process{},
+		auditLog:  auditLog{running: map[string]int{}},
 		done:      make(chan struct{}),
 	}
 	c.stop = sync.OnceValue(c.stopOnce)
