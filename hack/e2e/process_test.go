@@ -5,10 +5,6 @@ package e2e
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 func TestTheFirstSignalDrains(t *testing.T) {
@@ -176,63 +173,58 @@ func TestHelpIsNoError(t *testing.T) {
 // gate stands between the program and the API server and holds up each creation of a Deployment until the test lets it
 // through.
 type gate struct {
-	server *httptest.Server
+	proxy *faults.Proxy
 	// arrived delivers, for each creation that arrives, the channel that lets it through when it is closed.
 	arrived chan chan struct{}
 }
 
 func startGate(t *testing.T) *gate {
 	t.Helper()
-	proxy := newProxy(t)
-	g := &gate{arrived: make(chan chan struct{})}
-	ended := make(chan struct{})
-	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/deployments") {
-			pass := make(chan struct{})
-			select {
-			case g.arrived <- pass:
-			case <-ended:
-			}
-			select {
-			case <-pass:
-			case <-ended:
-			}
+	g := &gate{proxy: startProxy(t, user, 0), arrived: make(chan chan struct{})}
+	g.proxy.SetRules(faults.Rule{Verbs: []string{"create"}, Resources: []string{"deployments"}, Fault: faults.During(func() {
+		pass := make(chan struct{})
+		select {
+		case g.arrived <- pass:
+		case <-t.Context().Done():
+			return
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() {
-		close(ended)
-		g.server.CloseClientConnections()
-		g.server.Close()
-	})
+		select {
+		case <-pass:
+		case <-t.Context().Done():
+		}
+	})})
 	return g
 }
 
 // startController starts a program that reaches the API server through the gate.
 func (g *gate) startController(t *testing.T, namespace string, flags ...string) *process {
 	t.Helper()
-	p := startProgram(t, append([]string{"-master", g.server.URL, "-namespace", namespace, "-v=4"}, flags...)...)
+	p := startBehind(t, g.proxy, append([]string{"-namespace", namespace}, flags...)...)
 	p.waitForLog("Started workers")
 	return p
 }
 
-// newProxy returns a proxy in front of the API server, whose requests are those of user.
-func newProxy(t *testing.T) *httputil.ReverseProxy {
+// startProxy starts a proxy in front of the API server, whose requests are those of a user.
+func startProxy(t *testing.T, user string, seed uint64) *faults.Proxy {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(config)
+	proxy, err := faults.Start(config, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport = transport
-	proxy.FlushInterval = -1 // Watches must not wait for a full buffer.
+	t.Cleanup(proxy.Close)
 	return proxy
+}
+
+// startBehind starts a program that reaches the API server through a proxy.
+func startBehind(t *testing.T, proxy *faults.Proxy, flags ...string) *process {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-v=4"}, flags...)...)
 }
