@@ -413,6 +413,9 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
 	if apierrors.IsNotFound(err) {
+		if err := c.checkRepair(ctx, foo); err != nil {
+			return nil, false, err
+		}
 		return c.createDeployment(ctx, foo, desired)
 	}
 	if err != nil {
@@ -425,11 +428,8 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
 	}
-	if foo.Status.ObservedGeneration == foo.Generation {
-		// This wish was fulfilled before. Has someone changed the Deployment, or is the cache of Foos behind it?
-		if err := c.checkNewest(ctx, foo); err != nil {
-			return deployment, false, err
-		}
+	if err := c.checkRepair(ctx, foo); err != nil {
+		return deployment, false, err
 	}
 	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
@@ -467,6 +467,15 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 
 func nameTaken(desired *appsv1.Deployment) error {
 	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+}
+
+// checkRepair is checkNewest for a Foo whose wish was seen to before: has someone changed or deleted the Deployment, or is the
+// cache of Foos behind it? A cache that still holds a deleted Foo would otherwise race with garbage collection.
+func (c *Controller) checkRepair(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	if foo.Status.ObservedGeneration != foo.Generation {
+		return nil
+	}
+	return c.checkNewest(ctx, foo)
 }
 
 // checkNewest reads a Foo live and returns ErrBehind unless the cached one says the same about what is wanted.

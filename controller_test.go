@@ -576,7 +576,7 @@ func wantPatch(t *testing.T, f *fixture, want string) {
 	t.Error("nothing was patched")
 }
 
-func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLost(t *testing.T) {
+func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLostOrDoneAgain(t *testing.T) {
 	scaledByHand := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) }
 	for name, live := range map[string]func(*samplev1alpha1.Foo){
 		"the live Foo wants something else":   func(foo *samplev1alpha1.Foo) { foo.Generation = 2 },
@@ -584,8 +584,9 @@ func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLost(t *testing.T) {
 		"the live Foo is being deleted":       func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &transitionTime },
 	} {
 		for write, deployments := range map[string][]runtime.Object{
-			"a prune":  {deployment(available), deployment(named("new-deployment"), available)},
-			"a repair": {deployment(named("new-deployment"), available, scaledByHand)},
+			"a prune":           {deployment(available), deployment(named("new-deployment"), available)},
+			"a repair":          {deployment(named("new-deployment"), available, scaledByHand)},
+			"a second creation": nil,
 		} {
 			t.Run(name+" before "+write, func(t *testing.T) {
 				renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
