@@ -511,6 +511,9 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 		err := c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
 		})
+		if apierrors.IsNotFound(err) {
+			continue // The cache is behind: there is nothing left to do.
+		}
 		if err != nil {
 			return err
 		}

@@ -606,6 +606,20 @@ func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLostOrDoneAgain(t *testin
 	}
 }
 
+func TestADeploymentThatIsGoneAlreadyIsNoReasonToRetry(t *testing.T) {
+	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
+	f := newFixture(t, foo(renamed, ready), deployment(named("new-deployment"), available))
+	if err := f.deploymentsIndexer.Add(deployment(available)); err != nil { // It is in the cache alone.
+		t.Fatal(err)
+	}
+	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+		t.Errorf("syncHandler returned %v", err)
+	}
+	if got := f.requests(); !slices.Contains(got, "delete deployments example-deployment") {
+		t.Errorf("requests = %q, without the deletion", got)
+	}
+}
+
 func TestNoSyncActsOnACacheFromBeforeItsOwnWrite(t *testing.T) {
 	scaled := func(foo *samplev1alpha1.Foo) { foo.Generation, foo.Spec.Replicas = 2, new(int32(5)) }
 	key := cache.NewObjectName("default", "example-foo")
