@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,17 +38,22 @@ func startInstances(t *testing.T, namespace string, count int, flags ...string) 
 	var instances []*instance
 	for i := range count {
 		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
-		in.process = startProgram(t, append([]string{
+		in.process = startProgram(t, slices.Concat(electionFlags(namespace), flags, []string{
 			"-kubeconfig", kubeconfigFor(t, in.user), "-namespace", namespace, "-v=4", "-health-probe-bind-address", in.health,
-			"-leader-elect", "-leader-elect-resource-namespace", namespace, "-leader-elect-lease-duration", leaseDuration.String(),
-			"-leader-elect-renew-deadline=2s", "-leader-elect-retry-period", retryPeriod.String(),
-		}, flags...)...)
+		})...)
 		instances = append(instances, in)
 	}
 	for _, in := range instances {
 		in.wantHealth("/readyz", http.StatusOK)
 	}
 	return instances
+}
+
+func electionFlags(namespace string) []string {
+	return []string{
+		"-leader-elect", "-leader-elect-resource-namespace", namespace, "-leader-elect-lease-duration", leaseDuration.String(),
+		"-leader-elect-renew-deadline=2s", "-leader-elect-retry-period", retryPeriod.String(),
+	}
 }
 
 func (in *instance) leads() bool { return strings.Contains(in.log.String(), "Started workers") }

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,22 +12,23 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/watch"
+	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// history is every state that the Deployments and Foos of a namespace, or of all, have passed through.
+// history is every state that the Deployments, Foos and Leases of a namespace have passed through, as a watch has seen them: all,
+// unless the API server was restarted meanwhile, which then knows only the newest.
 type history struct {
 	t         *testing.T
 	namespace string
@@ -41,57 +41,36 @@ type history struct {
 func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
 	h := &history{t: t, namespace: namespace, states: map[types.UID][]metav1.Object{}, deleted: map[types.UID]bool{}}
-	deployments := kubeClient.AppsV1().Deployments(namespace)
-	h.follow(func(ctx context.Context) (runtime.Object, error) { return deployments.List(ctx, metav1.ListOptions{}) }, deployments.Watch)
-	foos := sampleClient.SamplecontrollerV1alpha1().Foos(namespace)
-	h.follow(func(ctx context.Context) (runtime.Object, error) { return foos.List(ctx, metav1.ListOptions{}) }, foos.Watch)
+	kube := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
+	sample := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
+	for _, informer := range []cache.SharedIndexInformer{
+		kube.Apps().V1().Deployments().Informer(), kube.Coordination().V1().Leases().Informer(),
+		sample.Samplecontroller().V1alpha1().Foos().Informer(),
+	} {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { h.note(object.(metav1.Object), false) },
+			UpdateFunc: func(_, object any) { h.note(object.(metav1.Object), false) },
+			DeleteFunc: func(object any) {
+				if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+					object = tombstone.Obj
+				}
+				h.note(object.(metav1.Object), true)
+			},
+		})
+		must(t, err)
+		go informer.RunWithContext(t.Context())
+		if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+			t.Fatal("nothing can be watched")
+		}
+	}
 	return h
 }
 
-func (h *history) follow(list func(context.Context) (runtime.Object, error), watchFrom func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
-	h.t.Helper()
-	current, err := list(h.t.Context())
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	for _, object := range itemsOf(h.t, current) {
-		h.states[object.GetUID()] = []metav1.Object{object}
-	}
-	// It goes on where it was when the API server comes back.
-	watcher, err := watchtools.NewRetryWatcherWithContext(h.t.Context(), current.(metav1.ListInterface).GetResourceVersion(),
-		cache.ToWatcherWithContext(&cache.ListWatch{WatchFuncWithContext: watchFrom}))
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	go func() {
-		for event := range watcher.ResultChan() {
-			object, ok := event.Object.(metav1.Object)
-			if !ok {
-				continue // An error: catchUp will not find what is missing.
-			}
-			h.lock.Lock()
-			h.states[object.GetUID()] = append(h.states[object.GetUID()], object)
-			h.deleted[object.GetUID()] = event.Type == watch.Deleted
-			h.lock.Unlock()
-		}
-	}()
-}
-
-func itemsOf(t *testing.T, list runtime.Object) (items []metav1.Object) {
-	t.Helper()
-	switch list := list.(type) {
-	case *appsv1.DeploymentList:
-		for i := range list.Items {
-			items = append(items, &list.Items[i])
-		}
-	case *samplev1alpha1.FooList:
-		for i := range list.Items {
-			items = append(items, &list.Items[i])
-		}
-	default:
-		t.Fatalf("a list is a %T", list)
-	}
-	return items
+func (h *history) note(object metav1.Object, deleted bool) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.states[object.GetUID()] = append(h.states[object.GetUID()], object)
+	h.deleted[object.GetUID()] = deleted
 }
 
 // catchUp waits until everything that has happened is written down.
@@ -108,8 +87,15 @@ func (h *history) catchUp() {
 		}
 		h.lock.Lock()
 		defer h.lock.Unlock()
+		var objects []metav1.Object
+		for i := range deployments.Items {
+			objects = append(objects, &deployments.Items[i])
+		}
+		for i := range foos.Items {
+			objects = append(objects, &foos.Items[i])
+		}
 		live := map[types.UID]bool{}
-		for _, object := range slices.Concat(itemsOf(h.t, deployments), itemsOf(h.t, foos)) {
+		for _, object := range objects {
 			live[object.GetUID()] = true
 			states := h.states[object.GetUID()]
 			if len(states) == 0 || states[len(states)-1].GetResourceVersion() != object.GetResourceVersion() {
@@ -117,7 +103,7 @@ func (h *history) catchUp() {
 			}
 		}
 		for uid, states := range h.states {
-			if !live[uid] && !h.deleted[uid] {
+			if _, lease := states[0].(*coordinationv1.Lease); !lease && !live[uid] && !h.deleted[uid] {
 				return fmt.Errorf("the watch has not seen the deletion of %s", states[0].GetName())
 			}
 		}
@@ -156,6 +142,11 @@ func (h *history) judge(requests []faults.Request) {
 		case "patch deployments":
 			after := request.Object.(metav1.Object)
 			before := h.before(after.GetUID(), after.GetResourceVersion())
+			for _, earlier := range requests[:i] {
+				if written, ok := earlier.Object.(metav1.Object); ok && before == nil && written.GetUID() == after.GetUID() {
+					before = written // The program's own write, which the API server was restarted after.
+				}
+			}
 			if owner := ownership.FooOf(after); owner == nil || before == nil || ownership.FooOf(before) == nil || ownership.FooOf(before).UID != owner.UID {
 				h.t.Errorf("%s: it was not the Foo's before: %+v", what, before)
 			}
@@ -192,6 +183,39 @@ func (h *history) judgeDeletion(what string, deletion faults.Request, before []f
 		return
 	}
 	h.t.Errorf("%s: the Foo was not read before", what)
+}
+
+// judgeLeadership fails the test if an instance, whose requests these are, wrote anything when the Lease was not its own. It
+// returns how many writes were judged. The order of things is etcd's, so that no clock is needed.
+func (h *history) judgeLeadership(requests []faults.Request) (judged int) {
+	h.t.Helper()
+	h.catchUp()
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	var identity string
+	var lease types.UID
+	for _, request := range requests {
+		if request.Code < 200 || request.Code > 299 || !slices.Contains(faults.Writes, request.Verb) {
+			continue
+		}
+		if renewed, ok := request.Object.(*coordinationv1.Lease); ok {
+			lease = renewed.UID
+			if holder := ptr.Deref(renewed.Spec.HolderIdentity, ""); holder != "" {
+				identity = holder
+			}
+			continue
+		}
+		written, ok := request.Object.(metav1.Object)
+		if !ok || written.GetResourceVersion() == "" {
+			continue // A deletion.
+		}
+		judged++
+		before, _ := h.before(lease, written.GetResourceVersion()).(*coordinationv1.Lease)
+		if before == nil || ptr.Deref(before.Spec.HolderIdentity, "") != identity || identity == "" {
+			h.t.Errorf("%s %s %s/%s by %q while the Lease was %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, before)
+		}
+	}
+	return judged
 }
 
 var finished = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)

@@ -48,7 +48,6 @@ var Writes = []string{"create", "update", "patch", "delete"}
 // Request is one that the API server was asked, other than a list or a watch.
 type Request struct {
 	Verb, Resource, Namespace, Name string
-	Body                            []byte // that was sent
 	Sent, Answered                  time.Time
 	Code                            int            // 0 if there is no answer
 	Object                          runtime.Object // that the server answered with, nil if it was none
@@ -90,7 +89,7 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		reverse:  httputil.NewSingleHostReverseProxy(target),
 		decoder:  serializer.NewCodecFactory(known).UniversalDeserializer(),
-		watches:  watches{blocks: map[string]*block{}, running: map[*watch]bool{}, tapes: map[string]*tape{}, old: map[string]*tape{}},
+		watches:  watches{blocks: map[string]block{}, gone: map[string]bool{}, running: map[*watch]bool{}, tapes: map[string]*tape{}, old: map[string]*tape{}},
 		random:   rand.New(rand.NewPCG(seed, 0)),
 		injected: map[string]int{},
 	}
@@ -187,13 +186,8 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if request.Verb != "list" && request.Resource != "" {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
 		p.lock.Lock()
-		request.Body, request.Sent = body, time.Now()
+		request.Sent = time.Now()
 		p.requests = append(p.requests, request)
 		p.lock.Unlock()
 	}

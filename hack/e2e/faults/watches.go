@@ -16,17 +16,15 @@ import (
 // watches are the watches that pass through the proxy. Resources are named as in Rule.
 type watches struct {
 	lock    sync.Mutex
-	blocks  map[string]*block
+	blocks  map[string]block
+	gone    map[string]bool // Who asks to go on from where he was is told that this is too long ago, until someone lists.
 	running map[*watch]bool
 	tapes   map[string]*tape // what the newest watch that began with a list has delivered
 	old     map[string]*tape // what is played instead
 }
 
-// block keeps the watches of a resource from delivering.
-type block struct {
-	opened chan struct{}
-	gone   bool // Who asks to go on from where he was is told that this is too long ago.
-}
+// block keeps the watches of a resource from delivering until it is closed.
+type block chan struct{}
 
 type watch struct {
 	resource string
@@ -55,8 +53,8 @@ func (p *Proxy) CutWatches(resources ...string) {
 // Otherwise the watches deliver it.
 func (p *Proxy) MendWatches(gone bool) {
 	p.watches.lock.Lock()
-	for _, block := range p.watches.blocks {
-		block.gone = gone
+	for resource := range p.watches.blocks {
+		p.watches.gone[resource] = gone
 	}
 	p.watches.lock.Unlock()
 	p.watches.openAll()
@@ -69,7 +67,7 @@ func (p *Proxy) Tape(resources ...string) {
 	defer p.watches.lock.Unlock()
 	for _, resource := range resources {
 		p.watches.old[resource] = &tape{p.watches.tapes[resource].contentType, slices.Clone(p.watches.tapes[resource].events)}
-		p.watches.blocks[resource+lagging] = &block{opened: make(chan struct{})}
+		p.watches.blocks[resource+lagging] = make(block)
 	}
 }
 
@@ -89,7 +87,7 @@ func (w *watches) block(resources []string) {
 	defer w.lock.Unlock()
 	for _, resource := range resources {
 		if w.blocks[resource] == nil {
-			w.blocks[resource] = &block{opened: make(chan struct{})}
+			w.blocks[resource] = make(block)
 		}
 	}
 }
@@ -98,7 +96,7 @@ func (w *watches) openAll() {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	for _, block := range w.blocks {
-		close(block.opened)
+		close(block)
 	}
 	clear(w.blocks)
 }
@@ -113,35 +111,37 @@ func (w *watches) end(resources []string) {
 	}
 }
 
-// wait returns when nothing blocks the watches of a resource, or the watch ends, and the last block that it met.
-func (w *watches) wait(ctx context.Context, resource string) (met *block) {
+// wait returns when nothing blocks the watches of a resource, or the watch ends.
+func (w *watches) wait(ctx context.Context, resource string) {
 	for {
 		w.lock.Lock()
 		block := w.blocks[resource]
 		w.lock.Unlock()
 		if block == nil {
-			return met
+			return
 		}
 		select {
-		case <-block.opened:
-			met = block
+		case <-block:
 		case <-ctx.Done():
-			return met
+			return
 		}
 	}
 }
 
 func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource string, upstream http.Handler) {
 	list := r.URL.Query().Get("sendInitialEvents") == "true"
-	if met := w.wait(r.Context(), resource); met != nil && met.gone && !list {
-		answer(response, http.StatusGone, metav1.StatusReasonExpired)
-		return
-	}
+	w.wait(r.Context(), resource)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	running := &watch{resource, cancel}
 	delivery := &delivery{ResponseWriter: response, watches: w, ctx: ctx, resource: resource}
 	w.lock.Lock()
+	if w.gone[resource] && !list {
+		w.lock.Unlock()
+		answer(response, http.StatusGone, metav1.StatusReasonExpired)
+		return
+	}
+	delete(w.gone, resource)
 	w.running[running] = true
 	old := w.old[resource]
 	if list && old == nil {
