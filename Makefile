@@ -65,7 +65,7 @@ lint: ## Fail if the code is not formatted, or vet, staticcheck or loggercheck f
 	@for module in $(MODULES); do \
 	  echo "lint $$module" && go -C $$module vet ./... && \
 	  (tools=$$PWD/hack/tools/go.mod; cd $$module && packages=$$(go list ./... | grep -v /pkg/generated/) && \
-	    go tool -modfile=$$tools staticcheck $$packages && go tool -modfile=$$tools loggercheck $$packages) || exit 1; done
+	    go tool -modfile="$$tools" staticcheck $$packages && go tool -modfile="$$tools" loggercheck $$packages) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format the code.
@@ -98,6 +98,20 @@ deploy: ## Install in the cluster: IMG=registry/name:tag; for one namespace NAME
 undeploy: ## Remove everything, and with it all Foos; with NAMESPACE=name the controller there alone.
 	kubectl delete --ignore-not-found $(if $(NAMESPACE),-n $(NAMESPACE) -k artifacts/install/one-namespace,-k artifacts)
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
+
+# new: leave out
+.PHONY: new
+new: ## Begin your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database.
+	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .
+	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)'
+
+.PHONY: test-new
+test-new: ## Begin a controller under unusual names, and test it.
+	go -C hack/newcontroller test -count=1 ./...
+
+test: test-new
+MODULES += hack/newcontroller
+# new: end
 
 .PHONY: clean
 clean: ## Remove all that was built.

@@ -61,17 +61,18 @@ type fixture struct {
 
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
-	var kubeObjects, sampleObjects []runtime.Object
+	sampleClient := fake.NewClientset()
+	var kubeObjects []runtime.Object
 	for _, object := range objects {
-		if _, ok := object.(*samplev1alpha1.Foo); ok {
-			sampleObjects = append(sampleObjects, object)
-		} else {
+		if foo, ok := object.(*samplev1alpha1.Foo); !ok {
 			kubeObjects = append(kubeObjects, object)
+		} else if err := sampleClient.Tracker().Create(samplev1alpha1.SchemeGroupVersion.WithResource("foos"), foo, foo.Namespace); err != nil {
+			t.Fatal(err) // NewClientset would take the Foos themselves, but guess their plural.
 		}
 	}
 	f := &fixture{
 		kubeClient:   kubefake.NewClientset(kubeObjects...),
-		sampleClient: fake.NewClientset(sampleObjects...),
+		sampleClient: sampleClient,
 		events:       record.NewFakeRecorder(100),
 	}
 	f.kubeInformers = kubeinformers.NewSharedInformerFactory(f.kubeClient, 0)

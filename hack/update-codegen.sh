@@ -12,6 +12,8 @@ module=$(go list -m)
 apis=pkg/apis
 group_versions=(samplecontroller/v1alpha1)
 out=pkg/generated
+# The plurals of the kinds, as in their markers: the generators would guess them.
+plurals=Foo:Foos
 
 types=()
 for gv in "${group_versions[@]}"; do types+=("./${apis}/${gv}"); done
@@ -42,10 +44,12 @@ rm -rf "${out}"
 controller_gen applyconfiguration:headerFile=hack/boilerplate.go.txt,omitToolVersion=true
 generate client-gen --clientset-name versioned --input-base "${module}/${apis}" "${group_versions[@]/#/--input=}" \
   --apply-configuration-package "${module}/${out}/applyconfiguration" \
-  --output-dir "${out}/clientset" --output-pkg "${module}/${out}/clientset"
-generate lister-gen --output-dir "${out}/listers" --output-pkg "${module}/${out}/listers" "${types[@]}"
+  --plural-exceptions "${plurals}" --output-dir "${out}/clientset" --output-pkg "${module}/${out}/clientset"
+generate lister-gen --plural-exceptions "${plurals}" --output-dir "${out}/listers" --output-pkg "${module}/${out}/listers" "${types[@]}"
 generate informer-gen --versioned-clientset-package "${module}/${out}/clientset/versioned" \
-  --listers-package "${module}/${out}/listers" \
+  --listers-package "${module}/${out}/listers" --plural-exceptions "${plurals}" \
   --output-dir "${out}/informers" --output-pkg "${module}/${out}/informers" "${types[@]}"
 
-controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout > artifacts/examples/crd.yaml
+# The description of conditions is apimachinery's. It gives an example of a domain that users would take for one of ours.
+controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout |
+  sed 's|[a-z]*\.example\.com/CamelCase|example.com/CamelCase|' > artifacts/examples/crd.yaml

@@ -480,8 +480,9 @@ func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
 	namespace := newNamespace(t)
 	kubectl(t, "delete", "-f", crdFile)
 	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
-	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.samplecontroller.k8s.io",
-		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"}},
+	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
+		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
+		"name":"foos.samplecontroller.k8s.io"},
 		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos"},
 		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},
 		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`

@@ -4,6 +4,7 @@
 // +k8s:deepcopy-gen=package
 // +k8s:register-gen=package
 // +groupName=samplecontroller.k8s.io
+// +groupGoName=Samplecontroller
 // +kubebuilder:ac:generate=true
 // +kubebuilder:ac:output:package=../../../generated/applyconfiguration
 
