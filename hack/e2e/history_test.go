@@ -41,11 +41,11 @@ type history struct {
 func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
 	h := &history{t: t, namespace: namespace, states: map[types.UID][]metav1.Object{}, deleted: map[types.UID]bool{}}
-	kube := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
-	sample := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
+	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
+	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
 	for _, informer := range []cache.SharedIndexInformer{
-		kube.Apps().V1().Deployments().Informer(), kube.Coordination().V1().Leases().Informer(),
-		sample.Samplecontroller().V1alpha1().Foos().Informer(),
+		kubeInformerFactory.Apps().V1().Deployments().Informer(), kubeInformerFactory.Coordination().V1().Leases().Informer(),
+		sampleInformerFactory.Samplecontroller().V1alpha1().Foos().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { h.note(object.(metav1.Object), false) },
