@@ -24,6 +24,9 @@ import (
 // outageTime is how long something is away in these tests.
 const outageTime = 3 * time.Second
 
+// stricken is the user of the program that sees the outages. It is refused what it may do otherwise.
+const stricken = "stricken"
+
 // outages are what the program has to survive without a restart. They strike the cluster that all tests share.
 var outages = []struct {
 	name       string
@@ -42,7 +45,7 @@ func TestOutagesAreSurvivedInASteadyStateAndUnderLoad(t *testing.T) {
 		for _, load := range []int{0, 10} {
 			t.Run(fmt.Sprintf("%s while %d Foos are new", outage.name, load), func(t *testing.T) {
 				namespace := newNamespace(t)
-				w := &walk{namespace: namespace, proxy: startProxy(t, user, 0)}
+				w := &walk{namespace: namespace, proxy: startProxy(t, stricken, 0)}
 				w.program = startBehind(t, w.proxy, "-namespace", namespace, "-resync-period=1s")
 				w.program.waitForLog("Started workers")
 				createFoo(t, namespace, "steady", "steady", 2)

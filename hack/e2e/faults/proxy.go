@@ -99,7 +99,9 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	p.reverse.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.EnableHTTP2 = true
-	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // It would tell of each connection that ends early.
+	// They would tell of each connection that ends early.
+	quiet := log.New(io.Discard, "", 0)
+	p.server.Config.ErrorLog, p.reverse.ErrorLog = quiet, quiet
 	p.server.StartTLS()
 	return p, nil
 }
