@@ -44,6 +44,10 @@ test-cluster: cluster ## Test the local Kubernetes itself.
 test-e2e: cluster ## Run the end-to-end tests on the local Kubernetes.
 	go -C hack/e2e test -count=1 -timeout 30m -parallel 12 ./...
 
+.PHONY: soak
+soak: cluster ## Walk at random with faults for SOAK=30m; a walk that failed is made again with SEED=number SOAK=0.
+	go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0)
+
 .PHONY: image
 image: ## Build a container image for linux/amd64 and linux/arm64, without Docker.
 	@go -C hack/image build -o ../../$(BIN)/image .

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -28,19 +29,27 @@ import (
 )
 
 // history is every state that the Deployments, Foos and Leases of a namespace have passed through, as a watch has seen them: all,
-// unless the API server was restarted meanwhile, which then knows only the newest.
+// unless the API server was restarted meanwhile, which then knows only the newest. Others are learned from its answers.
 type history struct {
 	t         *testing.T
 	namespace string
 	lock      sync.Mutex
-	states    map[types.UID][]metav1.Object // oldest first
+	seen      map[types.UID][]metav1.Object // oldest first
+	learned   map[types.UID][]metav1.Object
 	deleted   map[types.UID]bool
+	// unsettled are the Foos whose status does not yet tell how their newest wish has ended, since when, and settling is how long
+	// that took for those that it tells of.
+	unsettled map[types.UID]time.Time
+	settling  []time.Duration
 }
 
-// watchHistory writes down what happens from now on.
+// watchHistory writes down what happens from now on, in all namespaces if none is named.
 func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
-	h := &history{t: t, namespace: namespace, states: map[types.UID][]metav1.Object{}, deleted: map[types.UID]bool{}}
+	h := &history{
+		t: t, namespace: namespace, seen: map[types.UID][]metav1.Object{}, learned: map[types.UID][]metav1.Object{},
+		deleted: map[types.UID]bool{}, unsettled: map[types.UID]time.Time{},
+	}
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
 	for _, informer := range []cache.SharedIndexInformer{
@@ -48,8 +57,14 @@ func watchHistory(t *testing.T, namespace string) *history {
 		sampleInformerFactory.Samplecontroller().V1alpha1().Foos().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { h.note(object.(metav1.Object), false) },
-			UpdateFunc: func(_, object any) { h.note(object.(metav1.Object), false) },
+			AddFunc: func(object any) { h.note(object.(metav1.Object), false) },
+			UpdateFunc: func(oldObject, newObject any) {
+				old, new := oldObject.(metav1.Object), newObject.(metav1.Object)
+				if old.GetUID() != new.GetUID() {
+					h.note(old, true)
+				}
+				h.note(new, false)
+			},
 			DeleteFunc: func(object any) {
 				if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 					object = tombstone.Obj
@@ -69,8 +84,52 @@ func watchHistory(t *testing.T, namespace string) *history {
 func (h *history) note(object metav1.Object, deleted bool) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.states[object.GetUID()] = append(h.states[object.GetUID()], object)
-	h.deleted[object.GetUID()] = deleted
+	uid := object.GetUID()
+	h.seen[uid] = append(h.seen[uid], object)
+	h.deleted[uid] = deleted
+	foo, ok := object.(*samplev1alpha1.Foo)
+	if !ok {
+		return
+	}
+	since, unsettled := h.unsettled[uid]
+	switch {
+	case deleted:
+		delete(h.unsettled, uid)
+	case !unsettled && !tellsTheEnd(foo):
+		h.unsettled[uid] = time.Now()
+	case unsettled && tellsTheEnd(foo):
+		h.settling = append(h.settling, time.Since(since))
+		delete(h.unsettled, uid)
+	}
+}
+
+// tellsTheEnd reports whether the status of a Foo says that what it wants now is there, or why it cannot be.
+func tellsTheEnd(foo *samplev1alpha1.Foo) bool {
+	return foo.Status.ObservedGeneration == foo.Generation &&
+		(meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionReady) ||
+			meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled))
+}
+
+// learn takes note of states that the API server has answered with.
+func (h *history) learn(requests ...faults.Request) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	for _, request := range requests {
+		if object, ok := request.Object.(metav1.Object); ok && object.GetResourceVersion() != "" {
+			h.learned[object.GetUID()] = append(h.learned[object.GetUID()], object)
+		}
+	}
+}
+
+// states returns all known states of an object, oldest first.
+func (h *history) states(uid types.UID) []metav1.Object {
+	states := slices.Concat(h.seen[uid], h.learned[uid])
+	slices.SortStableFunc(states, func(a, b metav1.Object) int {
+		order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+		must(h.t, err)
+		return order
+	})
+	return states
 }
 
 // catchUp waits until everything that has happened is written down.
@@ -97,12 +156,12 @@ func (h *history) catchUp() {
 		live := map[types.UID]bool{}
 		for _, object := range objects {
 			live[object.GetUID()] = true
-			states := h.states[object.GetUID()]
+			states := h.seen[object.GetUID()]
 			if len(states) == 0 || states[len(states)-1].GetResourceVersion() != object.GetResourceVersion() {
 				return fmt.Errorf("the watch has not seen the newest state of %s", object.GetName())
 			}
 		}
-		for uid, states := range h.states {
+		for uid, states := range h.seen {
 			if _, lease := states[0].(*coordinationv1.Lease); !lease && !live[uid] && !h.deleted[uid] {
 				return fmt.Errorf("the watch has not seen the deletion of %s", states[0].GetName())
 			}
@@ -113,7 +172,7 @@ func (h *history) catchUp() {
 
 // before returns the newest state of an object that is older than a resource version, or nil.
 func (h *history) before(uid types.UID, resourceVersion string) (newest metav1.Object) {
-	for _, state := range h.states[uid] {
+	for _, state := range h.states(uid) {
 		if order, err := resourceversion.CompareResourceVersion(state.GetResourceVersion(), resourceVersion); err != nil || order >= 0 {
 			break
 		}
@@ -127,6 +186,7 @@ func (h *history) before(uid types.UID, resourceVersion string) (newest metav1.O
 func (h *history) judge(requests []faults.Request) {
 	h.t.Helper()
 	h.catchUp()
+	h.learn(requests...)
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	for i, request := range requests {
@@ -136,17 +196,12 @@ func (h *history) judge(requests []faults.Request) {
 		what := fmt.Sprintf("%s %s %s/%s", request.Verb, request.Resource, request.Namespace, request.Name)
 		switch request.Verb + " " + request.Resource {
 		case "create deployments":
-			if owner := ownership.FooOf(request.Object.(metav1.Object)); owner == nil || h.states[owner.UID] == nil {
+			if owner := ownership.FooOf(request.Object.(metav1.Object)); owner == nil || len(h.states(owner.UID)) == 0 {
 				h.t.Errorf("%s: it has no Foo for its owner", what)
 			}
 		case "patch deployments":
 			after := request.Object.(metav1.Object)
 			before := h.before(after.GetUID(), after.GetResourceVersion())
-			for _, earlier := range requests[:i] {
-				if written, ok := earlier.Object.(metav1.Object); ok && before == nil && written.GetUID() == after.GetUID() {
-					before = written // The program's own write, which the API server was restarted after.
-				}
-			}
 			if owner := ownership.FooOf(after); owner == nil || before == nil || ownership.FooOf(before) == nil || ownership.FooOf(before).UID != owner.UID {
 				h.t.Errorf("%s: it was not the Foo's before: %+v", what, before)
 			}
@@ -162,11 +217,11 @@ func (h *history) judge(requests []faults.Request) {
 func (h *history) judgeDeletion(what string, deletion faults.Request, before []faults.Request) {
 	h.t.Helper()
 	status, ok := deletion.Object.(*metav1.Status)
-	if !ok || status.Details == nil || len(h.states[status.Details.UID]) == 0 {
+	if !ok || status.Details == nil || len(h.states(status.Details.UID)) == 0 {
 		h.t.Errorf("%s: nothing is known of what was deleted (%+v)", what, deletion.Object)
 		return
 	}
-	states := h.states[status.Details.UID]
+	states := h.states(status.Details.UID)
 	owner := ownership.FooOf(states[len(states)-1])
 	if owner == nil {
 		h.t.Errorf("%s: it was no Foo's", what)
@@ -190,6 +245,7 @@ func (h *history) judgeDeletion(what string, deletion faults.Request, before []f
 func (h *history) judgeLeadership(requests []faults.Request) (judged int) {
 	h.t.Helper()
 	h.catchUp()
+	h.learn(requests...)
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	var identity string

@@ -24,7 +24,7 @@ import (
 // outageTime is how long something is away in these tests.
 const outageTime = 3 * time.Second
 
-// stricken is the user of the program that sees the outages. It is refused what it may do otherwise.
+// stricken is how the users begin whose programs see the outages. They are refused what they may do otherwise.
 const stricken = "stricken"
 
 // outages are what the program has to survive without a restart. They strike the cluster that all tests share.
