@@ -104,6 +104,12 @@ undeploy: ## Remove everything, and with it all Foos; with NAMESPACE=name the co
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
 # new: leave out
+# Numbers of Foos and of workers to measure, and another program: N=1000 WORKERS=2 OTHER='path -workers={workers}'.
+.PHONY: bench
+bench: cluster ## Measure speed and cost beside others: all takes hours, N=1000 WORKERS=2 ten minutes.
+	@cd hack/bench && go build -o ../../$(BIN)/bench . && \
+	  ../../$(BIN)/bench $(if $(N),-n=$(N),-plots=.) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
+
 .PHONY: new
 new: ## Begin your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database.
 	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .
@@ -114,7 +120,7 @@ test-new: ## Begin a controller under unusual names, and test it.
 	go -C hack/newcontroller test -count=1 -timeout 20m ./...
 
 test: test-new
-MODULES += hack/newcontroller
+MODULES += hack/bench hack/newcontroller
 # new: end
 
 .PHONY: clean

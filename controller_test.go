@@ -62,7 +62,7 @@ type fixture struct {
 	events          *record.FakeRecorder
 }
 
-func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
+func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{
 		sampleClient: &fake.Clientset{},
@@ -98,7 +98,7 @@ func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	return f
 }
 
-func (f *fixture) addFoo(t *testing.T, foo *samplev1alpha1.Foo) {
+func (f *fixture) addFoo(t testing.TB, foo *samplev1alpha1.Foo) {
 	t.Helper()
 	if err := f.foosTracker.Create(foosResource, foo, foo.Namespace); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func (f *fixture) addFoo(t *testing.T, foo *samplev1alpha1.Foo) {
 }
 
 // fillCaches makes the caches hold what the fake clients hold.
-func (f *fixture) fillCaches(t *testing.T) {
+func (f *fixture) fillCaches(t testing.TB) {
 	t.Helper()
 	deployments, err := f.kubeClient.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -27,8 +27,12 @@ type file struct {
 	content []byte
 }
 
-// ownFolder is the one of this command, which a new controller has no use for.
-const ownFolder = "hack/newcontroller"
+const (
+	// ownFolder is the one of this command, and benchFolder that of a benchmark with programs that serve Foos and nothing else. A
+	// new controller has no use for them.
+	ownFolder   = "hack/newcontroller"
+	benchFolder = "hack/bench"
+)
 
 // readFiles returns the files that git tracks and that a new controller gets, generated ones included.
 func readFiles(ctx context.Context, root string) ([]file, error) {
@@ -38,7 +42,7 @@ func readFiles(ctx context.Context, root string) ([]file, error) {
 	}
 	var files []file
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		if strings.HasPrefix(name, ownFolder+"/") {
+		if strings.HasPrefix(name, ownFolder+"/") || strings.HasPrefix(name, benchFolder+"/") {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(root, name))
@@ -117,7 +121,7 @@ const (
 )
 
 var leftOutLines = []string{
-	ownFolder,
+	ownFolder, benchFolder,
 	"api-approved.kubernetes.io", // Only groups of the Kubernetes project need it.
 }
 

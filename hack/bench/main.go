@@ -1,0 +1,105 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures how fast this controller, and others that do the same job, serve Foos, and what they cost. The API
+// server and etcd are real; nothing else runs that could be measured with them by mistake.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// The benchmark is run in its own directory.
+const (
+	root   = "../.."
+	binDir = root + "/.build/bin"
+)
+
+// numbers is a flag that takes numbers with commas between them.
+type numbers []int
+
+func (n *numbers) String() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*n), " ", ","), "[]")
+}
+
+func (n *numbers) Set(value string) error {
+	*n = nil
+	for field := range strings.SplitSeq(value, ",") {
+		number, err := strconv.Atoi(field)
+		if err != nil || number < 1 {
+			return errors.New("want numbers from 1 on, with commas between them")
+		}
+		*n = append(*n, number)
+	}
+	return nil
+}
+
+func main() {
+	foos, workers := numbers{1000, 10000, 50000}, numbers{2, 16}
+	flag.Var(&foos, "n", "`numbers` of Foos")
+	flag.Var(&workers, "workers", "`numbers` of workers")
+	only := flag.String("only", "", "measure only these `programs` beside the floor, of sample-controller, controller-runtime and other")
+	other := flag.String("other", "", "another `command` to measure, without -kubeconfig; {workers} in it stands for the number of workers")
+	plots := flag.String("plots", "", "write plots into this `directory`")
+	flag.Parse()
+	klog.SetLogger(logr.Discard()) // What client-go says of watches that are resumed, or end with their cluster, is no news.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, foos, workers, *only, *other, *plots); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, foos, workers []int, only, other, plots string) error {
+	dir, err := os.MkdirTemp(binDir, "bench")
+	if err != nil {
+		return fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
+	}
+	defer os.RemoveAll(dir)
+	programs, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		programs = append(programs, program{name: "other", command: other})
+	}
+	if only != "" {
+		wanted := append(strings.Split(only, ","), "floor")
+		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(wanted, p.name) })
+	}
+
+	var results []measurement
+	for _, count := range foos {
+		for _, number := range workers {
+			for _, p := range programs {
+				began := time.Now()
+				result, err := measure(ctx, p, count, number)
+				if err != nil {
+					return fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, count, number, err)
+				}
+				fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: measured in %s\n", p.name, count, number, time.Since(began).Round(time.Second))
+				results = append(results, result)
+			}
+		}
+	}
+	printTable(os.Stdout, results)
+	if plots == "" {
+		return nil
+	}
+	return plotAll(plots, results)
+}

@@ -1,0 +1,120 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// column is a column of the table. A cell is made of a measurement and the floor's for as many Foos and workers.
+type column struct {
+	title string
+	cell  func(m, floor measurement) string
+}
+
+var columns = []column{
+	{"Foos", func(m, _ measurement) string { return fmt.Sprint(m.foos) }},
+	{"workers", func(m, _ measurement) string { return fmt.Sprint(m.workers) }},
+	{"program", func(m, _ measurement) string { return m.program }},
+	{"cold, Foos/s", func(m, floor measurement) string { return rateCell(m.cold, floor.cold, m.foos) }},
+	{"scale, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
+	{"requests a Foo, cold", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
+	{"scale", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
+	{"CPU s, cold", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.cold.cpu) }},
+	{"scale", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.scale.cpu) }},
+	{"idle", func(m, _ measurement) string {
+		if m.idleRequests == nil {
+			return ""
+		}
+		return fmt.Sprintf("%d requests, %.2f %% CPU", m.idleRequests.total(), 100*m.idleCPU)
+	}},
+	{"RSS MB, steady", func(m, _ measurement) string { return megabytes(m.steady) }},
+	{"peak", func(m, _ measurement) string { return megabytes(m.peak) }},
+	{"as many foreign Deployments", func(m, _ measurement) string { return megabytes(m.foreign) }},
+	{"edit ms p50/p99, alone", func(m, _ measurement) string { return m.alone.String() }},
+	{"others converging", func(m, _ measurement) string { return m.underLoad.String() }},
+}
+
+// rateCell is how many Foos converged in a second, events included, and how much of the floor's rate that is. What did not
+// come is told.
+func rateCell(p, floor phase, foos int) string {
+	rate, floorRate := p.rate(foos), floor.rate(foos)
+	cell := fmt.Sprintf("%.0f (%.2f)", rate, rate/floorRate)
+	for _, part := range []struct {
+		name  string
+		count int
+	}{{"Deployments", p.deployments}, {"statuses", p.statuses}, {"events", p.events}} {
+		if part.count < foos {
+			cell += fmt.Sprintf(" %d %s", part.count, part.name)
+		}
+	}
+	return cell
+}
+
+// rate returns how many Foos converged in a second.
+func (p phase) rate(foos int) float64 { return float64(foos) / p.all.Seconds() }
+
+func (r requests) total() int {
+	total := 0
+	for _, count := range r {
+		total += count
+	}
+	return total
+}
+
+// per returns the requests for each of so many Foos, by verb.
+func (r requests) per(foos int) string {
+	var parts []string
+	for verb, count := range r {
+		parts = append(parts, fmt.Sprintf("%.2f %s", float64(count)/float64(foos), verb))
+	}
+	slices.Sort(parts)
+	slices.Reverse(parts)
+	return strings.Join(parts, ", ")
+}
+
+func megabytes(bytes float64) string {
+	if math.IsNaN(bytes) {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", bytes/1e6)
+}
+
+func (l latency) String() string {
+	if l == (latency{}) {
+		return ""
+	}
+	return fmt.Sprintf("%.0f/%.0f", milliseconds(l.p50), milliseconds(l.p99))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// printTable prints the measurements as a table in Markdown.
+func printTable(out io.Writer, results []measurement) {
+	var rows [][]string
+	var titles, rules []string
+	for _, column := range columns {
+		titles = append(titles, column.title)
+		rules = append(rules, "---")
+	}
+	rows = append(rows, titles, rules)
+	for _, result := range results {
+		floor := results[slices.IndexFunc(results, func(m measurement) bool {
+			return m.program == "floor" && m.foos == result.foos && m.workers == result.workers
+		})]
+		var row []string
+		for _, column := range columns {
+			row = append(row, column.cell(result, floor))
+		}
+		rows = append(rows, row)
+	}
+	for _, row := range rows {
+		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+	}
+}
