@@ -6,10 +6,10 @@ package drift
 
 import (
 	"encoding/json"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
@@ -21,6 +21,9 @@ import (
 // The patch carries the resourceVersion of current: if the Deployment has changed since, the API server answers with a
 // conflict, and nothing is written.
 func Patch(current, desired *appsv1.Deployment) ([]byte, error) {
+	if isAsDesired(current, desired) {
+		return nil, nil
+	}
 	repaired := current.DeepCopy()
 	setLabels(&repaired.ObjectMeta, desired.Labels)
 	setLabels(&repaired.Spec.Template.ObjectMeta, desired.Spec.Template.Labels)
@@ -29,9 +32,6 @@ func Patch(current, desired *appsv1.Deployment) ([]byte, error) {
 	}
 	for _, container := range desired.Spec.Template.Spec.Containers {
 		setImage(&repaired.Spec.Template.Spec, container)
-	}
-	if equality.Semantic.DeepEqual(current, repaired) {
-		return nil, nil
 	}
 	unversioned := current.DeepCopy()
 	unversioned.ResourceVersion = "" // What differs between the two is what the patch says.
@@ -44,6 +44,28 @@ func Patch(current, desired *appsv1.Deployment) ([]byte, error) {
 		return nil, err
 	}
 	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
+}
+
+// isAsDesired is the usual case, and is found out without a copy.
+func isAsDesired(current, desired *appsv1.Deployment) bool {
+	for _, container := range desired.Spec.Template.Spec.Containers {
+		isThere := func(c corev1.Container) bool { return c.Name == container.Name && c.Image == container.Image }
+		if !slices.ContainsFunc(current.Spec.Template.Spec.Containers, isThere) {
+			return false
+		}
+	}
+	return hasLabels(current.Labels, desired.Labels) &&
+		hasLabels(current.Spec.Template.Labels, desired.Spec.Template.Labels) &&
+		(desired.Spec.Replicas == nil || current.Spec.Replicas != nil && *current.Spec.Replicas == *desired.Spec.Replicas)
+}
+
+func hasLabels(current, desired map[string]string) bool {
+	for key, value := range desired {
+		if got, ok := current[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 func setLabels(object *metav1.ObjectMeta, labels map[string]string) {

@@ -110,3 +110,45 @@ func TestNew(t *testing.T) {
 		})
 	}
 }
+
+func TestEqual(t *testing.T) {
+	status := func(changes ...func(*samplev1alpha1.FooStatus)) samplev1alpha1.FooStatus {
+		status := samplev1alpha1.FooStatus{
+			AvailableReplicas: 1, Replicas: 2, Selector: "a=b", ObservedGeneration: 3,
+			Conditions: []metav1.Condition{{Type: "Ready", Message: "message"}},
+		}
+		for _, change := range changes {
+			change(&status)
+		}
+		return status
+	}
+	if !Equal(status(), status()) {
+		t.Error("equal statuses differ")
+	}
+	for name, change := range map[string]func(*samplev1alpha1.FooStatus){
+		"availableReplicas":  func(s *samplev1alpha1.FooStatus) { s.AvailableReplicas++ },
+		"replicas":           func(s *samplev1alpha1.FooStatus) { s.Replicas++ },
+		"selector":           func(s *samplev1alpha1.FooStatus) { s.Selector = "" },
+		"observedGeneration": func(s *samplev1alpha1.FooStatus) { s.ObservedGeneration++ },
+		"a condition":        func(s *samplev1alpha1.FooStatus) { s.Conditions[0].Message = "another" },
+		"no condition":       func(s *samplev1alpha1.FooStatus) { s.Conditions = nil },
+	} {
+		if Equal(status(), status(change)) {
+			t.Errorf("statuses that differ in %s are equal", name)
+		}
+	}
+}
+
+func TestTheSelectorIsThatOfTheAPI(t *testing.T) {
+	for _, selector := range []*metav1.LabelSelector{
+		nil,
+		{},
+		{MatchLabels: map[string]string{"controller": "a", "app": "nginx"}},
+		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}},
+	} {
+		deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector}}
+		if got, want := selectorOf(deployment), metav1.FormatLabelSelector(selector); got != want {
+			t.Errorf("selectorOf(%v) = %q, want %q", selector, got, want)
+		}
+	}
+}
