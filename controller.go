@@ -374,8 +374,8 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil // A foreground deletion only ends if nothing creates dependents anew.
 	}
 	deployment, changed, err := c.syncDeployment(ctx, foo)
-	var problem *foostatus.Problem
-	if err != nil && !errors.As(err, &problem) {
+	problem, ok := errors.AsType[*foostatus.Problem](err)
+	if err != nil && !ok {
 		return err
 	}
 	// A new generation gets its event once its status is written, other changes at once. So there is just one of each: if
@@ -409,7 +409,6 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	desired := newDeployment(foo) // With the default image.
 	desired.Spec.Template.Spec.Containers[0].Image = c.image
-	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
 	if apierrors.IsNotFound(err) {
@@ -431,7 +430,8 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if err := c.checkRepair(ctx, foo); err != nil {
 		return deployment, false, err
 	}
-	repaired, err := client.Patch(ctx, desired.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	repaired, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, desired.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
 		return deployment, false, foostatus.Refusal(err)
 	}
@@ -525,7 +525,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 
 // updateFooStatus writes the status of a Foo, and nothing else of it, if it differs, and returns whether it did.
 func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) (bool, error) {
-	if equality.Semantic.DeepEqual(foo.Status, status) {
+	if foostatus.Equal(foo.Status, status) {
 		return false, nil
 	}
 	// What a lister returns belongs to the cache, so the change goes into a copy.

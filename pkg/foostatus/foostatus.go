@@ -71,7 +71,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *Proble
 	if stalled {
 		ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
 		meta.SetStatusCondition(&status.Conditions, ready)
-	} else {
+	} else if meta.FindStatusCondition(status.Conditions, samplev1alpha1.ConditionStalled) != nil { // Removing always copies.
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
 	}
 	return status

@@ -29,19 +29,17 @@ const timedOutReason = "ProgressDeadlineExceeded"
 
 // Of returns the state of a Deployment and a sentence for people about it.
 func Of(deployment *appsv1.Deployment) (State, string) {
-	status := deployment.Status
-	wanted := Wanted(deployment)
-	message := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, status.AvailableReplicas, wanted)
 	if deployment.DeletionTimestamp != nil {
 		return Progressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
 	}
-	if status.ObservedGeneration < deployment.Generation {
+	message := fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, deployment.Status.AvailableReplicas, Wanted(deployment))
+	if deployment.Status.ObservedGeneration < deployment.Generation {
 		return Progressing, message // What the rest of the status says is about an older spec.
 	}
-	if status.AvailableReplicas >= wanted && status.UpdatedReplicas == wanted && status.Replicas == wanted {
+	if isAvailable(deployment) {
 		return Available, message
 	}
-	for _, condition := range status.Conditions {
+	for _, condition := range deployment.Status.Conditions {
 		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
 		timedOut := condition.Type == appsv1.DeploymentProgressing && condition.Reason == timedOutReason
 		if failed || timedOut {
@@ -51,11 +49,17 @@ func Of(deployment *appsv1.Deployment) (State, string) {
 	return Progressing, message
 }
 
+// isAvailable reports whether all wanted replicas, and no others, run the newest Pod template and are available.
+func isAvailable(deployment *appsv1.Deployment) bool {
+	status, wanted := &deployment.Status, Wanted(deployment)
+	return deployment.DeletionTimestamp == nil && status.ObservedGeneration >= deployment.Generation &&
+		status.AvailableReplicas >= wanted && status.UpdatedReplicas == wanted && status.Replicas == wanted
+}
+
 // CanTakeOver reports whether a Deployment is able to do what another one did: all wanted replicas are available, or none
 // are wanted.
 func CanTakeOver(deployment *appsv1.Deployment) bool {
-	state, _ := Of(deployment)
-	return state == Available || Wanted(deployment) == 0 && deployment.DeletionTimestamp == nil
+	return isAvailable(deployment) || Wanted(deployment) == 0 && deployment.DeletionTimestamp == nil
 }
 
 // Wanted returns how many replicas a Deployment's spec asks for.
