@@ -39,6 +39,7 @@ import (
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/readiness"
 	"k8s.io/sample-controller/pkg/supervision"
+	"k8s.io/sample-controller/pkg/trim"
 )
 
 const controllerAgentName = "sample-controller"
@@ -159,9 +160,9 @@ func NewController(
 		option(controller)
 	}
 
-	utilruntime.Must(deploymentInformer.Informer().SetTransform(ownership.Trim))
+	utilruntime.Must(deploymentInformer.Informer().SetTransform(trim.Transform))
 	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
-	utilruntime.Must(fooInformer.Informer().SetTransform(ownership.Trim))
+	utilruntime.Must(fooInformer.Informer().SetTransform(trim.Transform))
 	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
 	logger.Info("Setting up event handlers")

@@ -40,6 +40,7 @@ import (
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/readiness"
+	"k8s.io/sample-controller/pkg/trim"
 )
 
 const (
@@ -105,7 +106,7 @@ func (f *fixture) addFoo(t testing.TB, foo *samplev1alpha1.Foo) {
 	}
 }
 
-// fillCaches makes the caches hold what the fake clients hold.
+// fillCaches makes the caches hold what the fake clients hold, trimmed as by informers.
 func (f *fixture) fillCaches(t testing.TB) {
 	t.Helper()
 	deployments, err := f.kubeClient.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
@@ -118,16 +119,25 @@ func (f *fixture) fillCaches(t testing.TB) {
 	}
 	var cachedDeployments, cachedFoos []any
 	for i := range deployments.Items {
-		cachedDeployments = append(cachedDeployments, &deployments.Items[i])
+		cachedDeployments = append(cachedDeployments, trimmed(t, &deployments.Items[i]))
 	}
 	for i := range foos.Items {
-		cachedFoos = append(cachedFoos, &foos.Items[i])
+		cachedFoos = append(cachedFoos, trimmed(t, &foos.Items[i]))
 	}
 	if err := errors.Join(f.deploymentsIndexer.Replace(cachedDeployments, ""), f.foosIndexer.Replace(cachedFoos, "")); err != nil {
 		t.Fatal(err)
 	}
 	f.kubeClient.ClearActions()
 	f.sampleClient.ClearActions()
+}
+
+func trimmed(t testing.TB, object any) any {
+	t.Helper()
+	object, err := trim.Transform(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 // requests returns what was asked of the fake clients, each as "verb resource/subresource name".

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -58,16 +57,3 @@ var FooIndexers = cache.Indexers{ByDeploymentName: func(obj any) ([]string, erro
 	foo := obj.(*samplev1alpha1.Foo)
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
-
-// Trim is a cache.TransformFunc that drops what the controller does not read: the managed fields, and all but the metadata
-// of a Deployment that no Foo controls, for that one is never written.
-func Trim(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
-	if deployment, ok := obj.(*appsv1.Deployment); ok && FooOf(deployment) == nil {
-		deployment.Spec = appsv1.DeploymentSpec{}
-		deployment.Status = appsv1.DeploymentStatus{}
-	}
-	return obj, nil
-}

@@ -4,7 +4,6 @@
 package ownership
 
 import (
-	"reflect"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,10 +23,7 @@ func deployment(changes ...func(*metav1.OwnerReference)) *appsv1.Deployment {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            "example",
 			OwnerReferences: []metav1.OwnerReference{*owner},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "someone"}},
 		},
-		Spec:   appsv1.DeploymentSpec{Paused: true},
-		Status: appsv1.DeploymentStatus{Replicas: 1},
 	}
 }
 
@@ -54,19 +50,5 @@ func TestFooOf(t *testing.T) {
 				t.Error("an earlier Foo of the same name controls it too")
 			}
 		})
-	}
-}
-
-func TestTheCacheHoldsOnlyWhatSyncsRead(t *testing.T) {
-	owned := deployment()
-	owned.ManagedFields = nil
-	if got, err := Trim(deployment()); err != nil || !reflect.DeepEqual(got, owned) {
-		t.Errorf("of a Foo's Deployment is left %v (%v), want %v", got, err, owned)
-	}
-	disown := func(o *metav1.OwnerReference) { o.Controller = nil }
-	foreign := &appsv1.Deployment{ObjectMeta: deployment(disown).ObjectMeta}
-	foreign.ManagedFields = nil
-	if got, err := Trim(deployment(disown)); err != nil || !reflect.DeepEqual(got, foreign) {
-		t.Errorf("of another Deployment is left %v (%v), want %v", got, err, foreign)
 	}
 }
