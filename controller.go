@@ -37,6 +37,7 @@ import (
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
+	"k8s.io/sample-controller/pkg/priority"
 	"k8s.io/sample-controller/pkg/readiness"
 	"k8s.io/sample-controller/pkg/supervision"
 	"k8s.io/sample-controller/pkg/trim"
@@ -95,7 +96,7 @@ type Controller struct {
 	fooWrites        *consistency.Writes
 
 	// workqueue holds the namespace/name of each Foo that is to be looked at. It hands a name to one worker at a time.
-	workqueue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	workqueue *priority.Queue[cache.ObjectName]
 	recorder  record.EventRecorder
 
 	// stopRecorder waits until the events recorded so far are sent, or its context ends.
@@ -147,14 +148,13 @@ func NewController(
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		deploymentWrites:   consistency.NewWrites(deploymentInformer.Informer().GetStore()),
 		fooWrites:          consistency.NewWrites(fooInformer.Informer().GetStore()),
-		workqueue: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "foos"}),
-		recorder:         recorder,
-		stopRecorder:     recorder.Shutdown,
-		elect:            func(ctx context.Context, lead func(context.Context) error) error { return lead(ctx) },
-		image:            DefaultImage,
-		cacheSyncTimeout: 2 * time.Minute,
-		shutdownTimeout:  30 * time.Second,
+		workqueue:          priority.NewQueue("foos", rateLimiter),
+		recorder:           recorder,
+		stopRecorder:       recorder.Shutdown,
+		elect:              func(ctx context.Context, lead func(context.Context) error) error { return lead(ctx) },
+		image:              DefaultImage,
+		cacheSyncTimeout:   2 * time.Minute,
+		shutdownTimeout:    30 * time.Second,
 	}
 	for _, option := range options {
 		option(controller)
@@ -166,14 +166,14 @@ func NewController(
 	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
 	logger.Info("Setting up event handlers")
-	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    controller.enqueueFoo,
+	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    controller.handleFooAdd,
 		UpdateFunc: controller.handleFooUpdate,
 		DeleteFunc: controller.enqueueFoo,
 	})
 	utilruntime.Must(err)
-	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    controller.handleObject,
+	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    controller.handleDeploymentAdd,
 		UpdateFunc: controller.handleDeploymentUpdate,
 		DeleteFunc: controller.handleDeploymentDelete,
 	})
@@ -246,15 +246,34 @@ func (c *Controller) enqueueFoo(obj any) {
 	c.workqueue.Add(objectRef)
 }
 
+// handleFooAdd queues a Foo that is new, or that was there before this process and can wait for those that are.
+func (c *Controller) handleFooAdd(obj any, isInInitialList bool) {
+	if isInInitialList {
+		c.workqueue.AddLater(cache.MetaObjectToName(obj.(*samplev1alpha1.Foo)))
+	} else {
+		c.enqueueFoo(obj)
+	}
+}
+
 // handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A Foo with a Problem
 // is tried again by its backoff alone, unless someone has changed what it wants.
 func (c *Controller) handleFooUpdate(oldObj, newObj any) {
 	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
 	sameWish := old.UID == new.UID && old.Generation == new.Generation && old.DeletionTimestamp.Equal(new.DeletionTimestamp)
-	if sameWish && foostatus.HasProblem(new) {
-		return
+	switch {
+	case sameWish && foostatus.HasProblem(new):
+	case old.ResourceVersion == new.ResourceVersion:
+		c.workqueue.AddLater(cache.MetaObjectToName(new))
+	default:
+		c.enqueueFoo(new)
 	}
-	c.enqueueFoo(new)
+}
+
+// handleDeploymentAdd queues the Foo of a new Deployment. Those of the first list are queued with the first list of Foos.
+func (c *Controller) handleDeploymentAdd(obj any, isInInitialList bool) {
+	if !isInInitialList {
+		c.handleObject(obj)
+	}
 }
 
 // handleDeploymentUpdate looks at what a change to a Deployment, or its replacement by another of its name, means for Foos.
@@ -412,7 +431,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	desired.Spec.Template.Spec.Containers[0].Image = c.image
 
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
-	if apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		if err := c.checkRepair(ctx, foo); err != nil {
 			return nil, false, err
 		}

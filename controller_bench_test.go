@@ -42,10 +42,10 @@ func BenchmarkHandlers(b *testing.B) {
 	rolled.ResourceVersion = "9"
 	rolled.Status.AvailableReplicas--
 	for name, handle := range map[string]func(f *fixture){
-		"a Foo is added":                         func(f *fixture) { f.enqueueFoo(cachedFoo) },
+		"a Foo is added":                         func(f *fixture) { f.handleFooAdd(cachedFoo, false) },
 		"a Foo is updated":                       func(f *fixture) { f.handleFooUpdate(cachedFoo, cachedFoo) },
-		"a Deployment is added":                  func(f *fixture) { f.handleObject(owned) },
-		"a foreign Deployment is added":          func(f *fixture) { f.handleObject(alien) },
+		"a Deployment is added":                  func(f *fixture) { f.handleDeploymentAdd(owned, false) },
+		"a foreign Deployment is added":          func(f *fixture) { f.handleDeploymentAdd(alien, false) },
 		"a Deployment is resynced":               func(f *fixture) { f.handleDeploymentUpdate(owned, owned) },
 		"the spec of a Deployment is updated":    func(f *fixture) { f.handleDeploymentUpdate(owned, changed) },
 		"the status of a Deployment is updated":  func(f *fixture) { f.handleDeploymentUpdate(owned, rolled) },

@@ -772,7 +772,12 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		handle func(f *fixture)
 		want   []string
 	}{
-		"a Deployment that is added queues its Foo":   {func(f *fixture) { f.handleObject(owned) }, []string{"example-foo"}},
+		"a Foo of the first list is queued":         {func(f *fixture) { f.handleFooAdd(foo(), true) }, []string{"example-foo"}},
+		"a Foo that is added is queued":             {func(f *fixture) { f.handleFooAdd(foo(), false) }, []string{"example-foo"}},
+		"a Deployment that is added queues its Foo": {func(f *fixture) { f.handleDeploymentAdd(owned, false) }, []string{"example-foo"}},
+		"a Deployment of the first list queues nothing, for its Foo is queued too": {func(f *fixture) {
+			f.handleDeploymentAdd(owned, true)
+		}, nil},
 		"a Deployment that is changed queues its Foo": {func(f *fixture) { f.handleDeploymentUpdate(owned, newer) }, []string{"example-foo"}},
 		"a resync of a Deployment queues nothing":     {func(f *fixture) { f.handleDeploymentUpdate(owned, owned) }, nil},
 		"a resync of a Foo queues it":                 {func(f *fixture) { f.handleFooUpdate(foo(), foo()) }, []string{"example-foo"}},
@@ -831,6 +836,19 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 				t.Errorf("queued %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestAnEditGoesBeforeTheFirstListAndResyncs(t *testing.T) {
+	named := func(name string) func(*samplev1alpha1.Foo) { return func(foo *samplev1alpha1.Foo) { foo.Name = name } }
+	f := newFixture(t)
+	f.handleFooAdd(foo(named("listed")), true)
+	f.handleFooUpdate(foo(named("resynced")), foo(named("resynced")))
+	f.handleFooUpdate(foo(named("edited")), foo(named("edited"), func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+	for _, want := range []string{"edited", "listed", "resynced"} {
+		if got, _ := f.workqueue.Get(); got.Name != want {
+			t.Errorf("handed out %q, want %q", got.Name, want)
+		}
 	}
 }
 
