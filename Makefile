@@ -106,9 +106,9 @@ undeploy: ## Remove everything, and with it all Foos; with NAMESPACE=name the co
 # new: leave out
 # Numbers of Foos and of workers to measure, and another program: N=1000 WORKERS=2 OTHER='path -workers={workers}'.
 .PHONY: bench
-bench: cluster ## Measure speed and cost beside others: all takes hours, N=1000 WORKERS=2 ten minutes.
+bench: cluster ## Measure speed and cost beside others: all takes an hour, N=1000 WORKERS=2 six minutes.
 	@cd hack/bench && go build -o ../../$(BIN)/bench . && \
-	  ../../$(BIN)/bench $(if $(N),-n=$(N),-plots=.) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
+	  ../../$(BIN)/bench $(if $(N)$(WORKERS),,-keep=.) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
 
 .PHONY: new
 new: ## Begin your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database.

@@ -6,12 +6,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +23,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/mem"
 	"k8s.io/klog/v2"
 )
 
@@ -53,19 +59,19 @@ func main() {
 	flag.Var(&workers, "workers", "`numbers` of workers")
 	only := flag.String("only", "", "measure only these `programs` beside the floor, of sample-controller, controller-runtime and other")
 	other := flag.String("other", "", "another `command` to measure, without -kubeconfig; {workers} in it stands for the number of workers")
-	plots := flag.String("plots", "", "write plots into this `directory`")
+	keep := flag.String("keep", "", "write the table and plots of it into this `directory`")
 	flag.Parse()
 	klog.SetLogger(logr.Discard()) // What client-go says of watches that are resumed, or end with their cluster, is no news.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, foos, workers, *only, *other, *plots); err != nil {
+	if err := run(ctx, foos, workers, *only, *other, *keep); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, foos, workers []int, only, other, plots string) error {
+func run(ctx context.Context, foos, workers []int, only, other, keep string) error {
 	dir, err := os.MkdirTemp(binDir, "bench")
 	if err != nil {
 		return fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
@@ -79,10 +85,13 @@ func run(ctx context.Context, foos, workers []int, only, other, plots string) er
 		programs = append(programs, program{name: "other", command: other})
 	}
 	if only != "" {
-		wanted := append(strings.Split(only, ","), "floor")
+		wanted := append(strings.Split(only, ","), floorName)
 		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(wanted, p.name) })
 	}
 
+	var table bytes.Buffer
+	out := io.MultiWriter(os.Stdout, &table) // Row by row, so that what was measured is not lost with what was not.
+	printTitles(out)
 	var results []measurement
 	for _, count := range foos {
 		for _, number := range workers {
@@ -94,12 +103,33 @@ func run(ctx context.Context, foos, workers []int, only, other, plots string) er
 				}
 				fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: measured in %s\n", p.name, count, number, time.Since(began).Round(time.Second))
 				results = append(results, result)
+				printRow(out, results)
 			}
 		}
 	}
-	printTable(os.Stdout, results)
-	if plots == "" {
+	if keep == "" {
 		return nil
 	}
-	return plotAll(plots, results)
+	machine, err := describeMachine(ctx)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("Measured by `make bench` on %s, with etcd and the API server on the same machine.\n\n%s", machine, table.Bytes())
+	if err := os.WriteFile(filepath.Join(keep, "results.md"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	return plotAll(keep, results)
+}
+
+// describeMachine tells what the figures were measured on.
+func describeMachine(ctx context.Context) (string, error) {
+	processors, err := cpu.InfoWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	memory, err := mem.VirtualMemoryWithContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d cores (%s), %d GiB of memory, %s", runtime.NumCPU(), processors[0].ModelName, memory.Total>>30, runtime.Version()), nil
 }

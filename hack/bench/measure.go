@@ -13,9 +13,13 @@ import (
 )
 
 const (
-	// settlePeriod is how long a program may tidy up after a convergence, and idlePeriod how long it is then watched.
-	settlePeriod = 10 * time.Second
-	idlePeriod   = time.Minute
+	// settlePeriod is how long a program may tidy up after a convergence, and idlePeriod how long it is then watched: longer
+	// than the resync period.
+	settlePeriod = 5 * time.Second
+	idlePeriod   = 40 * time.Second
+
+	// With more Foos than this only cold convergence and idling are measured: the rest would take long and tell nothing new.
+	mostInAllPhases = 10_000
 
 	// A user's edits: how many, and how long after each other.
 	edits      = 200
@@ -84,9 +88,15 @@ func measure(ctx context.Context, p program, foos, workers int) (measurement, er
 	if r.observer, err = startObserver(ctx, c); err != nil {
 		return measurement{}, err
 	}
-	steps := []func(context.Context) error{r.cold, r.idle, r.editAlone, r.scaleAll, r.editUnderLoad, r.addForeign}
-	if p.bare {
-		steps = []func(context.Context) error{r.cold, r.scaleAll}
+	steps := []func(context.Context) error{r.cold}
+	if !p.bare {
+		steps = append(steps, r.idle)
+	}
+	if foos <= mostInAllPhases {
+		steps = append(steps, r.scaleAll)
+	}
+	if foos <= mostInAllPhases && !p.bare {
+		steps = append(steps, r.editAlone, r.editUnderLoad, r.addForeign)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -185,7 +195,7 @@ func (r *runner) addForeign(ctx context.Context) error {
 		if err := r.start(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, settlePeriod+idlePeriod); err != nil {
+		if err := sleep(ctx, idlePeriod); err != nil {
 			return err
 		}
 		var err error

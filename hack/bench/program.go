@@ -17,6 +17,9 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
+// floorName is the name of the program that the others are compared with.
+const floorName = "floor"
+
 // program is one of the programs that are measured.
 type program struct {
 	name string
@@ -43,7 +46,7 @@ func build(ctx context.Context, dir string) ([]program, error) {
 		}
 	}
 	return []program{
-		{name: "floor", command: filepath.Join(dir, "floor") + " -workers={workers}", bare: true},
+		{name: floorName, command: filepath.Join(dir, "floor") + " -workers={workers}", bare: true},
 		{name: "sample-controller", command: filepath.Join(dir, "sample-controller") + " -workers={workers}"},
 		{name: "controller-runtime", command: filepath.Join(dir, "controllerruntime") + " -workers={workers}"},
 	}, nil

@@ -26,11 +26,11 @@ var columns = []column{
 	{"scale, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
 	{"requests a Foo, cold", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
 	{"scale", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
-	{"CPU s, cold", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.cold.cpu) }},
-	{"scale", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.scale.cpu) }},
+	{"CPU s, cold", func(m, _ measurement) string { return secondsCell(m.cold) }},
+	{"scale", func(m, _ measurement) string { return secondsCell(m.scale) }},
 	{"idle", func(m, _ measurement) string {
 		if m.idleRequests == nil {
-			return ""
+			return notMeasured
 		}
 		return fmt.Sprintf("%d requests, %.2f %% CPU", m.idleRequests.total(), 100*m.idleCPU)
 	}},
@@ -41,9 +41,15 @@ var columns = []column{
 	{"others converging", func(m, _ measurement) string { return m.underLoad.String() }},
 }
 
+// notMeasured is the cell of what a bare program does not do, or what is not measured for so many Foos.
+const notMeasured = "-"
+
 // rateCell is how many Foos converged in a second, events included, and how much of the floor's rate that is. What did not
 // come is told.
 func rateCell(p, floor phase, foos int) string {
+	if p.requests == nil {
+		return notMeasured
+	}
 	rate, floorRate := p.rate(foos), floor.rate(foos)
 	cell := fmt.Sprintf("%.0f (%.2f)", rate, rate/floorRate)
 	for _, part := range []struct {
@@ -55,6 +61,13 @@ func rateCell(p, floor phase, foos int) string {
 		}
 	}
 	return cell
+}
+
+func secondsCell(p phase) string {
+	if p.requests == nil {
+		return notMeasured
+	}
+	return fmt.Sprintf("%.1f", p.cpu)
 }
 
 // rate returns how many Foos converged in a second.
@@ -70,6 +83,9 @@ func (r requests) total() int {
 
 // per returns the requests for each of so many Foos, by verb.
 func (r requests) per(foos int) string {
+	if r == nil {
+		return notMeasured
+	}
 	var parts []string
 	for verb, count := range r {
 		parts = append(parts, fmt.Sprintf("%.2f %s", float64(count)/float64(foos), verb))
@@ -81,40 +97,44 @@ func (r requests) per(foos int) string {
 
 func megabytes(bytes float64) string {
 	if math.IsNaN(bytes) {
-		return ""
+		return notMeasured
 	}
 	return fmt.Sprintf("%.0f", bytes/1e6)
 }
 
 func (l latency) String() string {
 	if l == (latency{}) {
-		return ""
+		return notMeasured
 	}
 	return fmt.Sprintf("%.0f/%.0f", milliseconds(l.p50), milliseconds(l.p99))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// printTable prints the measurements as a table in Markdown.
-func printTable(out io.Writer, results []measurement) {
-	var rows [][]string
+// printTitles prints the first lines of a table in Markdown.
+func printTitles(out io.Writer) {
 	var titles, rules []string
 	for _, column := range columns {
 		titles = append(titles, column.title)
 		rules = append(rules, "---")
 	}
-	rows = append(rows, titles, rules)
-	for _, result := range results {
-		floor := results[slices.IndexFunc(results, func(m measurement) bool {
-			return m.program == "floor" && m.foos == result.foos && m.workers == result.workers
-		})]
-		var row []string
-		for _, column := range columns {
-			row = append(row, column.cell(result, floor))
-		}
-		rows = append(rows, row)
+	printCells(out, titles)
+	printCells(out, rules)
+}
+
+// printRow prints the line of the newest of the measurements.
+func printRow(out io.Writer, results []measurement) {
+	result := results[len(results)-1]
+	floor := results[slices.IndexFunc(results, func(m measurement) bool {
+		return m.program == floorName && m.foos == result.foos && m.workers == result.workers
+	})]
+	var cells []string
+	for _, column := range columns {
+		cells = append(cells, column.cell(result, floor))
 	}
-	for _, row := range rows {
-		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
-	}
+	printCells(out, cells)
+}
+
+func printCells(out io.Writer, cells []string) {
+	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 }
