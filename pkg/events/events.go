@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -28,6 +29,11 @@ const (
 	// changes alone reaches them by being used.
 	mostPerObject = 1000
 
+	// senders is how many events are sent at the same time. One sender alone would be slower than a few workers.
+	senders = 16
+	// rememberedEvents is how many events each sender remembers, so that equal ones are counted up.
+	rememberedEvents = 32
+
 	attempts   = 10
 	retryDelay = 5 * time.Second
 )
@@ -35,23 +41,32 @@ const (
 // ErrNotAllSent says that a shutdown did not wait for the events that were left.
 var ErrNotAllSent = errors.New("some events were not sent")
 
-// Recorder is a record.EventRecorder that sends what it records to the API server, one event after the other. Equal events
-// are counted up instead of being repeated.
+// Recorder is a record.EventRecorder that sends what it records to the API server. The events about one object are sent one
+// after the other, and equal ones are counted up instead of being repeated.
 type Recorder struct {
+	scheme    *runtime.Scheme
+	component string
+	logger    klog.Logger
+
+	senders [senders]*sender
+	seed    maphash.Seed
+
+	cancel context.CancelFunc
+	// done is closed when all senders have ended.
+	done chan struct{}
+}
+
+// sender sends the events about some of the objects, one event after the other.
+type sender struct {
 	sink       record.EventSink
-	scheme     *runtime.Scheme
-	component  string
 	correlator *record.EventCorrelator
 	logger     klog.Logger
 
 	lock   sync.Mutex
 	queue  []*corev1.Event
 	closed bool
-	// wake tells the sender that there is something in the queue, or that it is closed.
+	// wake tells that there is something in the queue, or that it is closed.
 	wake chan struct{}
-
-	cancel context.CancelFunc
-	done   chan struct{}
 }
 
 // NewRecorder returns a recorder of events that come from component, about objects whose kinds scheme knows. It does not end
@@ -59,19 +74,32 @@ type Recorder struct {
 func NewRecorder(ctx context.Context, client typedcorev1.EventsGetter, scheme *runtime.Scheme, component string) *Recorder {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Recorder{
-		sink:      &typedcorev1.EventSinkImpl{Interface: client.Events("")},
 		scheme:    scheme,
 		component: component,
-		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
-			BurstSize: mostPerObject,
-			MaxEvents: mostPerObject,
-		}),
-		logger: klog.FromContext(ctx),
-		wake:   make(chan struct{}, 1),
-		cancel: cancel,
-		done:   make(chan struct{}),
+		logger:    klog.FromContext(ctx),
+		seed:      maphash.MakeSeed(),
+		cancel:    cancel,
+		done:      make(chan struct{}),
 	}
-	go r.run(ctx)
+	var running sync.WaitGroup
+	for i := range r.senders {
+		s := &sender{
+			sink: &typedcorev1.EventSinkImpl{Interface: client.Events("")},
+			correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+				BurstSize:    mostPerObject,
+				MaxEvents:    mostPerObject,
+				LRUCacheSize: rememberedEvents,
+			}),
+			logger: r.logger,
+			wake:   make(chan struct{}, 1),
+		}
+		r.senders[i] = s
+		running.Go(func() { s.run(ctx) })
+	}
+	go func() {
+		running.Wait()
+		close(r.done)
+	}()
 	return r
 }
 
@@ -113,23 +141,15 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 		LastTimestamp:       now,
 		Count:               1,
 	}
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	if r.closed {
-		r.logger.V(2).Info("An event was recorded after the end", "object", klog.KRef(about.Namespace, about.Name), "reason", reason)
-		return
-	}
-	r.queue = append(r.queue, event)
-	r.wakeSender()
+	r.senders[maphash.String(r.seed, about.Namespace+"/"+about.Name)%senders].add(event)
 }
 
 // Shutdown waits until the events recorded so far have been sent, and then ends the recorder. If ctx ends before, the events
 // that are left are lost, and the error is ErrNotAllSent. Further calls do nothing more.
 func (r *Recorder) Shutdown(ctx context.Context) error {
-	r.lock.Lock()
-	r.closed = true
-	r.wakeSender()
-	r.lock.Unlock()
+	for _, s := range r.senders {
+		s.close()
+	}
 	defer r.cancel()
 	select {
 	case <-r.done:
@@ -143,24 +163,42 @@ func (r *Recorder) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// wakeSender makes the sender look at the queue. r.lock is held.
-func (r *Recorder) wakeSender() {
+func (s *sender) add(event *corev1.Event) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.closed {
+		s.logger.V(2).Info("An event was recorded after the end", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "reason", event.Reason)
+		return
+	}
+	s.queue = append(s.queue, event)
+	s.wakeUp()
+}
+
+// close makes the sender end when it has sent what it has.
+func (s *sender) close() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.closed = true
+	s.wakeUp()
+}
+
+// wakeUp makes the sender look at the queue. s.lock is held.
+func (s *sender) wakeUp() {
 	select {
-	case r.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default: // It will look anyway.
 	}
 }
 
-// run sends events until the recorder is closed and the queue is empty, or ctx ends.
-func (r *Recorder) run(ctx context.Context) {
-	defer close(r.done)
+// run sends events until it is closed and the queue is empty, or ctx ends.
+func (s *sender) run(ctx context.Context) {
 	for {
-		r.lock.Lock()
-		batch, closed := r.queue, r.closed
-		r.queue = nil
-		r.lock.Unlock()
+		s.lock.Lock()
+		batch, closed := s.queue, s.closed
+		s.queue = nil
+		s.lock.Unlock()
 		for _, event := range batch {
-			if !r.send(ctx, event) {
+			if !s.send(ctx, event) {
 				return
 			}
 		}
@@ -171,7 +209,7 @@ func (r *Recorder) run(ctx context.Context) {
 			return
 		}
 		select {
-		case <-r.wake:
+		case <-s.wake:
 		case <-ctx.Done():
 			return
 		}
@@ -180,15 +218,15 @@ func (r *Recorder) run(ctx context.Context) {
 
 // send sends an event, if need be several times, until it is there or it is certain that it never will be. It returns false
 // if ctx ended before.
-func (r *Recorder) send(ctx context.Context, event *corev1.Event) bool {
-	correlated, err := r.correlator.EventCorrelate(event)
+func (s *sender) send(ctx context.Context, event *corev1.Event) bool {
+	correlated, err := s.correlator.EventCorrelate(event)
 	if err != nil || correlated.Skip {
 		return true
 	}
 	for range attempts {
 		var sent *corev1.Event
-		if sent, err = r.write(correlated); err == nil {
-			r.correlator.UpdateState(sent)
+		if sent, err = s.write(correlated); err == nil {
+			s.correlator.UpdateState(sent)
 			return true
 		}
 		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err) &&
@@ -202,19 +240,19 @@ func (r *Recorder) send(ctx context.Context, event *corev1.Event) bool {
 		}
 	}
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		r.logger.Error(err, "An event is lost", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "reason", event.Reason)
+		s.logger.Error(err, "An event is lost", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "reason", event.Reason)
 	}
 	return true
 }
 
 // write counts up the event that an equal one was sent as before, or creates it.
-func (r *Recorder) write(correlated *record.EventCorrelateResult) (*corev1.Event, error) {
+func (s *sender) write(correlated *record.EventCorrelateResult) (*corev1.Event, error) {
 	if correlated.Event.Count > 1 {
-		sent, err := r.sink.Patch(correlated.Event, correlated.Patch)
+		sent, err := s.sink.Patch(correlated.Event, correlated.Patch)
 		if !apierrors.IsNotFound(err) {
 			return sent, err
 		}
 		correlated.Event.ResourceVersion = "" // The earlier one has expired.
 	}
-	return r.sink.Create(correlated.Event)
+	return s.sink.Create(correlated.Event)
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 )
 
 func TestShutdownWaitsForAllEvents(t *testing.T) {
@@ -127,7 +130,7 @@ func TestAnEventIsRetriedUnlessItIsRefused(t *testing.T) {
 		}
 		recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
 		for i := range 3 {
-			recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "")
+			recorder.Eventf(pod("pod"), corev1.EventTypeNormal, "Tested", "test event %d", i)
 		}
 		shutDown(t, recorder)
 		if len(answers) > 0 {
@@ -167,6 +170,54 @@ func TestShutdownDoesNotWaitForARequestThatHangs(t *testing.T) {
 	if err := recorder.Shutdown(ended); !errors.Is(err, ErrNotAllSent) {
 		t.Errorf("Shutdown returned %v, want %v", err, ErrNotAllSent)
 	}
+}
+
+// sink is a record.EventSink that calls create.
+type sink struct {
+	record.EventSink
+	create func(*corev1.Event)
+}
+
+func (s sink) Create(event *corev1.Event) (*corev1.Event, error) {
+	s.create(event)
+	return event, nil
+}
+
+func newRecorderTo(t *testing.T, create func(*corev1.Event)) *Recorder {
+	recorder := NewRecorder(t.Context(), fake.NewClientset().CoreV1(), scheme.Scheme, "test")
+	for _, sender := range recorder.senders {
+		sender.sink = sink{create: create}
+	}
+	return recorder
+}
+
+func TestEventsAboutOneObjectKeepTheirOrder(t *testing.T) {
+	var got []string // Without a lock: the race detector tells of two at the same time.
+	recorder := newRecorderTo(t, func(event *corev1.Event) { got = append(got, event.Message) })
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprint(i))
+		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", want[i])
+	}
+	shutDown(t, recorder)
+	if !slices.Equal(got, want) {
+		t.Errorf("the events were sent in the order %v", got)
+	}
+}
+
+func TestEventsAboutSeveralObjectsAreSentAtTheSameTime(t *testing.T) {
+	var underWay atomic.Int32
+	two := make(chan struct{})
+	recorder := newRecorderTo(t, func(*corev1.Event) {
+		if underWay.Add(1) == 2 {
+			close(two)
+		}
+		<-two
+	})
+	for i := range 100 { // Of so many, at least two are not of the same sender.
+		recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "")
+	}
+	shutDown(t, recorder)
 }
 
 func pod(name string) *corev1.Pod {
