@@ -8,6 +8,7 @@ package trim
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,10 +66,7 @@ func deployment(full *appsv1.Deployment) *appsv1.Deployment {
 	if selector := full.Spec.Selector; selector != nil && maps.Equal(selector.MatchLabels, kept.Labels) {
 		kept.Spec.Selector = &metav1.LabelSelector{MatchLabels: kept.Labels, MatchExpressions: selector.MatchExpressions}
 	}
-	for _, container := range full.Spec.Template.Spec.Containers {
-		kept.Spec.Template.Spec.Containers = append(kept.Spec.Template.Spec.Containers,
-			corev1.Container{Name: shared(container.Name), Image: shared(container.Image)})
-	}
+	kept.Spec.Template.Spec.Containers = sharedContainers(full.Spec.Template.Spec.Containers)
 	return kept
 }
 
@@ -88,6 +86,24 @@ func foo(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo {
 
 // shared returns a string of which the objects that are read at about the same time hold but one copy.
 func shared[S ~string](s S) S { return unique.Make(s).Value() }
+
+// newestContainers are those of the Deployment that was read last.
+var newestContainers atomic.Pointer[[]corev1.Container]
+
+// sharedContainers returns the names and images of containers. Deployments in a row that have the same hold but one copy.
+func sharedContainers(containers []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(containers))
+	for i, container := range containers {
+		kept[i] = corev1.Container{Name: shared(container.Name), Image: shared(container.Image)}
+	}
+	newest := newestContainers.Load()
+	isSame := func(a, b corev1.Container) bool { return a.Name == b.Name && a.Image == b.Image }
+	if newest != nil && slices.EqualFunc(*newest, kept, isSame) {
+		return *newest
+	}
+	newestContainers.Store(&kept)
+	return kept
+}
 
 func sharedLabels(labels map[string]string) map[string]string {
 	if labels == nil {

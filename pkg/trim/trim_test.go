@@ -96,11 +96,20 @@ func TestWhatIsEqualIsKeptOnce(t *testing.T) {
 	if deployment.Spec.Template.Labels["app"] != "changed" || deployment.Spec.Selector.MatchLabels["app"] != "changed" {
 		t.Error("equal labels are kept more than once")
 	}
+	got, _ = Transform(owned())
+	containers := got.(*appsv1.Deployment).Spec.Template.Spec.Containers
+	if &containers[0] != &deployment.Spec.Template.Spec.Containers[0] {
+		t.Error("equal containers of two Deployments are kept twice")
+	}
 	different := owned()
 	different.Labels["app"] = "other"
+	different.Spec.Template.Spec.Containers[0].Image = "apache"
 	got, _ = Transform(different)
 	deployment = got.(*appsv1.Deployment)
 	if deployment.Labels["app"] != "other" || deployment.Spec.Template.Labels["app"] != "nginx" || deployment.Spec.Selector.MatchLabels["app"] != "nginx" {
 		t.Errorf("labels that differ are kept as %v, %v and %v", deployment.Labels, deployment.Spec.Template.Labels, deployment.Spec.Selector)
+	}
+	if image := deployment.Spec.Template.Spec.Containers[0].Image; image != "apache" || containers[0].Image != "nginx:latest" {
+		t.Errorf("images that differ are kept as %s and %s", containers[0].Image, image)
 	}
 }
