@@ -382,7 +382,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return consistency.ErrBehind
 	}
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
-	if apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		c.deploymentWrites.Forget(objectRef)
 		c.fooWrites.Forget(objectRef)
 		return nil
