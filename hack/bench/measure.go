@@ -17,6 +17,8 @@ const (
 	// than the resync period.
 	settlePeriod = 5 * time.Second
 	idlePeriod   = 40 * time.Second
+	// fillPeriod is how long a program that has just started may take to fill its caches with what needs no change.
+	fillPeriod = 20 * time.Second
 
 	// With more Foos than this only cold convergence and idling are measured: the rest would take long and tell nothing new.
 	mostInAllPhases = 10_000
@@ -195,7 +197,7 @@ func (r *runner) addForeign(ctx context.Context) error {
 		if err := r.start(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, idlePeriod); err != nil {
+		if err := sleep(ctx, fillPeriod); err != nil {
 			return err
 		}
 		var err error
