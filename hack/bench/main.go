@@ -65,6 +65,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, foos, workers, *only, *other, *keep); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		stop()
 		os.Exit(1)
