@@ -382,12 +382,12 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return consistency.ErrBehind
 	}
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
-	if err != nil && apierrors.IsNotFound(err) {
-		c.deploymentWrites.Forget(objectRef)
-		c.fooWrites.Forget(objectRef)
-		return nil
-	}
 	if err != nil {
+		if apierrors.IsNotFound(err) {
+			c.deploymentWrites.Forget(objectRef)
+			c.fooWrites.Forget(objectRef)
+			return nil
+		}
 		return err
 	}
 	if foo.DeletionTimestamp != nil {
@@ -427,30 +427,26 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 // syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
 // Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	desired := newDeployment(foo) // With the default image.
-	desired.Spec.Template.Spec.Containers[0].Image = c.image
+	wish := drift.Wish{Labels: labelsOf(foo), Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
 
-	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(desired.Name)
-	if err != nil && apierrors.IsNotFound(err) {
-		if err := c.checkRepair(ctx, foo); err != nil {
-			return nil, false, err
-		}
-		return c.createDeployment(ctx, foo, desired)
-	}
+	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
 	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return c.createDeployment(ctx, foo, wish.Image)
+		}
 		return nil, false, err
 	}
 	if !ownership.Controls(foo, deployment) {
-		return nil, false, nameTaken(desired)
+		return nil, false, nameTaken(foo)
 	}
-	patch, err := drift.Patch(deployment, desired)
+	patch, err := drift.Patch(deployment, wish)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
 	}
 	if err := c.checkRepair(ctx, foo); err != nil {
 		return deployment, false, err
 	}
-	repaired, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, desired.Name, types.StrategicMergePatchType, patch,
+	repaired, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
 		return deployment, false, foostatus.Refusal(err)
@@ -460,9 +456,14 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	return repaired, true, nil
 }
 
-// createDeployment creates the desired Deployment, which the cache does not have. If there is one of that name after all, it
+// createDeployment creates the Deployment of a Foo, which the cache does not have. If there is one of that name after all, it
 // finds out by a live read whose it is.
-func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, bool, error) {
+func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, image string) (*appsv1.Deployment, bool, error) {
+	if err := c.checkRepair(ctx, foo); err != nil {
+		return nil, false, err
+	}
+	desired := newDeployment(foo) // With the default image.
+	desired.Spec.Template.Spec.Containers[0].Image = image
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
 	if err == nil {
@@ -473,20 +474,20 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, false, foostatus.Refusal(err)
 	}
-	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
+	existing, err := client.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
 	if !ownership.Controls(foo, existing) {
-		return nil, false, nameTaken(desired)
+		return nil, false, nameTaken(foo)
 	}
 	// It is ours, but newer than the cache, and so may be the Foo's newest wish.
 	c.deploymentWrites.Record(cache.MetaObjectToName(foo), existing.ResourceVersion)
 	return nil, false, consistency.ErrBehind
 }
 
-func nameTaken(desired *appsv1.Deployment) error {
-	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, desired.Name)}
+func nameTaken(foo *samplev1alpha1.Foo) error {
+	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
 }
 
 // checkRepair is checkNewest for a Foo whose wish was seen to before: has someone changed or deleted the Deployment, or is the
@@ -560,13 +561,21 @@ func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Fo
 	return true, nil
 }
 
-// newDeployment returns the Deployment that a Foo wants. The owner reference makes garbage collection delete it together
-// with the Foo, and leads handleObject from it back to the Foo.
-func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
-	labels := map[string]string{
+// containerName is the name of the container that every Foo wants.
+const containerName = "nginx"
+
+// labelsOf returns the labels of the Deployment of a Foo, and of its Pods.
+func labelsOf(foo *samplev1alpha1.Foo) map[string]string {
+	return map[string]string{
 		"app":        "nginx",
 		"controller": foo.Name,
 	}
+}
+
+// newDeployment returns the Deployment that a Foo wants. The owner reference makes garbage collection delete it together
+// with the Foo, and leads handleObject from it back to the Foo.
+func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+	labels := labelsOf(foo)
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            foo.Spec.DeploymentName,
@@ -580,7 +589,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: "nginx", Image: DefaultImage}},
+					Containers: []corev1.Container{{Name: containerName, Image: DefaultImage}},
 				},
 			},
 		},

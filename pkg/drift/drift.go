@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drift finds out what has to be put back in a Deployment so that it is as desired, and leaves all else alone.
+// Package drift finds out what has to be put back in a Deployment so that it is as wished, and leaves all else alone.
 package drift
 
 import (
@@ -14,25 +14,33 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// Patch returns the strategic merge patch that gives current the desired labels (its own and its Pods'), containers' images
-// and, unless they are nil, replicas. It returns nil if current has them all. Other fields are left as they are, including
-// those of newer versions of Kubernetes, which this program's types do not know.
+// Wish is what a Deployment should have.
+type Wish struct {
+	// Labels are those of the Deployment and those of its Pods.
+	Labels map[string]string
+	// Container is the name of the container that should run Image.
+	Container string
+	Image     string
+	// Replicas may be nil, which leaves them to others.
+	Replicas *int32
+}
+
+// Patch returns the strategic merge patch that gives current what is wished. It returns nil if current has it all. Other
+// fields are left as they are, including those of newer versions of Kubernetes, which this program's types do not know.
 //
 // The patch carries the resourceVersion of current: if the Deployment has changed since, the API server answers with a
 // conflict, and nothing is written.
-func Patch(current, desired *appsv1.Deployment) ([]byte, error) {
-	if isAsDesired(current, desired) {
+func Patch(current *appsv1.Deployment, wish Wish) ([]byte, error) {
+	if wish.isFulfilled(current) {
 		return nil, nil
 	}
 	repaired := current.DeepCopy()
-	setLabels(&repaired.ObjectMeta, desired.Labels)
-	setLabels(&repaired.Spec.Template.ObjectMeta, desired.Spec.Template.Labels)
-	if desired.Spec.Replicas != nil {
-		repaired.Spec.Replicas = desired.Spec.Replicas
+	setLabels(&repaired.ObjectMeta, wish.Labels)
+	setLabels(&repaired.Spec.Template.ObjectMeta, wish.Labels)
+	if wish.Replicas != nil {
+		repaired.Spec.Replicas = wish.Replicas
 	}
-	for _, container := range desired.Spec.Template.Spec.Containers {
-		setImage(&repaired.Spec.Template.Spec, container)
-	}
+	setImage(&repaired.Spec.Template.Spec, wish.Container, wish.Image)
 	unversioned := current.DeepCopy()
 	unversioned.ResourceVersion = "" // What differs between the two is what the patch says.
 	before, err := json.Marshal(unversioned)
@@ -46,21 +54,16 @@ func Patch(current, desired *appsv1.Deployment) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }
 
-// isAsDesired is the usual case, and is found out without a copy.
-func isAsDesired(current, desired *appsv1.Deployment) bool {
-	for _, container := range desired.Spec.Template.Spec.Containers {
-		isThere := func(c corev1.Container) bool { return c.Name == container.Name && c.Image == container.Image }
-		if !slices.ContainsFunc(current.Spec.Template.Spec.Containers, isThere) {
-			return false
-		}
-	}
-	return hasLabels(current.Labels, desired.Labels) &&
-		hasLabels(current.Spec.Template.Labels, desired.Spec.Template.Labels) &&
-		(desired.Spec.Replicas == nil || current.Spec.Replicas != nil && *current.Spec.Replicas == *desired.Spec.Replicas)
+// isFulfilled is the usual case, and is found out without a copy.
+func (w Wish) isFulfilled(current *appsv1.Deployment) bool {
+	runsImage := func(c corev1.Container) bool { return c.Name == w.Container && c.Image == w.Image }
+	return hasLabels(current.Labels, w.Labels) && hasLabels(current.Spec.Template.Labels, w.Labels) &&
+		slices.ContainsFunc(current.Spec.Template.Spec.Containers, runsImage) &&
+		(w.Replicas == nil || current.Spec.Replicas != nil && *current.Spec.Replicas == *w.Replicas)
 }
 
-func hasLabels(current, desired map[string]string) bool {
-	for key, value := range desired {
+func hasLabels(current, wished map[string]string) bool {
+	for key, value := range wished {
 		if got, ok := current[key]; !ok || got != value {
 			return false
 		}
@@ -74,13 +77,13 @@ func setLabels(object *metav1.ObjectMeta, labels map[string]string) {
 	}
 }
 
-// setImage gives the Pod's container of the desired one's name its image, or adds the desired one if there is none.
-func setImage(pod *corev1.PodSpec, desired corev1.Container) {
+// setImage gives the Pod's container of that name the image, or adds one if there is none.
+func setImage(pod *corev1.PodSpec, name, image string) {
 	for i := range pod.Containers {
-		if pod.Containers[i].Name == desired.Name {
-			pod.Containers[i].Image = desired.Image
+		if pod.Containers[i].Name == name {
+			pod.Containers[i].Image = image
 			return
 		}
 	}
-	pod.Containers = append(pod.Containers, desired)
+	pod.Containers = append(pod.Containers, corev1.Container{Name: name, Image: image})
 }

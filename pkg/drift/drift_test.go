@@ -30,13 +30,15 @@ func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	return deployment
 }
 
+var wish = Wish{Labels: map[string]string{"app": "nginx"}, Container: "nginx", Image: "nginx:latest", Replicas: new(int32(2))}
+
 func TestPatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		current *appsv1.Deployment
-		desired *appsv1.Deployment
+		wish    Wish
 		want    string // JSON, or empty if nothing is to be patched.
 	}{
-		"what is as desired needs no patch": {deployment(), deployment(), ""},
+		"what is as wished needs no patch": {deployment(), wish, ""},
 		"what others have set needs no patch": {
 			current: deployment(func(d *appsv1.Deployment) {
 				d.Labels["team"] = "a"
@@ -45,37 +47,37 @@ func TestPatch(t *testing.T) {
 				d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "mine"}}
 				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
 			}),
-			desired: deployment(),
+			wish: wish,
 		},
 		"replicas are put back": {
 			current: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }),
-			desired: deployment(),
+			wish:    wish,
 			want:    `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`,
 		},
-		"replicas that nobody desires are left alone": {
+		"replicas that nobody wishes for are left alone": {
 			current: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }),
-			desired: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = nil }),
+			wish:    Wish{Labels: wish.Labels, Container: wish.Container, Image: wish.Image},
 		},
 		"labels that were removed or changed are put back": {
 			current: deployment(func(d *appsv1.Deployment) {
 				d.Labels = nil
 				d.Spec.Template.Labels["app"] = "other"
 			}),
-			desired: deployment(),
-			want:    `{"metadata":{"labels":{"app":"nginx"},"resourceVersion":"7"},"spec":{"template":{"metadata":{"labels":{"app":"nginx"}}}}}`,
+			wish: wish,
+			want: `{"metadata":{"labels":{"app":"nginx"},"resourceVersion":"7"},"spec":{"template":{"metadata":{"labels":{"app":"nginx"}}}}}`,
 		},
 		"an image is put back, whatever the order of the containers": {
 			current: deployment(func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "apache"}}
 			}),
-			desired: deployment(),
+			wish: wish,
 			want: `{"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
 				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],
 				"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`,
 		},
 		"a container that is missing is added": {
 			current: deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "renamed" }),
-			desired: deployment(),
+			wish:    wish,
 			want: `{"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
 				"$setElementOrder/containers":[{"name":"renamed"},{"name":"nginx"}],
 				"containers":[{"image":"nginx:latest","name":"nginx","resources":{}}]}}}}`,
@@ -83,7 +85,7 @@ func TestPatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := test.current.DeepCopy()
-			patch, err := Patch(test.current, test.desired)
+			patch, err := Patch(test.current, test.wish)
 			if err != nil {
 				t.Fatal(err)
 			}

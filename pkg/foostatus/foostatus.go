@@ -5,14 +5,15 @@
 package foostatus
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/readiness"
@@ -89,7 +90,18 @@ func selectorOf(deployment *appsv1.Deployment) string {
 	if selector == nil || len(selector.MatchExpressions) > 0 || len(selector.MatchLabels) == 0 {
 		return metav1.FormatLabelSelector(selector)
 	}
-	return labels.FormatLabels(selector.MatchLabels) // The same, for much less work.
+	// The same for less work, since each sync asks for it.
+	keys := slices.AppendSeq(make([]string, 0, 8), maps.Keys(selector.MatchLabels))
+	slices.Sort(keys)
+	var text strings.Builder
+	text.Grow(64)
+	for i, key := range keys {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(key + "=" + selector.MatchLabels[key])
+	}
+	return text.String()
 }
 
 // HasProblem reports whether the status of a Foo tells of a Problem.
