@@ -30,7 +30,7 @@ const (
 	mostPerObject = 1000
 
 	// senders is how many events are sent at the same time. One sender alone would be slower than a few workers.
-	senders = 16
+	senders = 8
 	// rememberedEvents is how many events each sender remembers, so that equal ones are counted up.
 	rememberedEvents = 32
 
