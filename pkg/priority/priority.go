@@ -128,6 +128,7 @@ func (o *order[T]) Pop() (item T) {
 func (o *order[T]) stopWaiting(item T) {
 	delete(o.waiting, item)
 	if len(o.waiting) == 0 {
-		o.later = nil // Only places of items that no longer wait are left.
+		o.later = nil                // Only places of items that no longer wait are left.
+		o.waiting = map[T]struct{}{} // One that has grown does not shrink.
 	}
 }
