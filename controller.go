@@ -140,7 +140,7 @@ func NewController(
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
-		deploymentsLister:  deploymentInformer.Lister(),
+		deploymentsLister:  appslisters.NewDeploymentLister(trim.Whole(deploymentInformer.Informer().GetIndexer())),
 		deploymentsSynced:  deploymentInformer.Informer().HasSynced,
 		deploymentsIndexer: deploymentInformer.Informer().GetIndexer(),
 		foosLister:         fooInformer.Lister(),
@@ -278,14 +278,16 @@ func (c *Controller) handleDeploymentAdd(obj any, isInInitialList bool) {
 
 // handleDeploymentUpdate looks at what a change to a Deployment, or its replacement by another of its name, means for Foos.
 func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
-	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	old, new := oldObj.(metav1.Object), newObj.(metav1.Object)
 	switch {
-	case old.ResourceVersion == new.ResourceVersion:
+	case old.GetResourceVersion() == new.GetResourceVersion():
 		// A resync. Foos have a resync of their own.
 	case !equality.Semantic.DeepEqual(ownership.FooOf(old), ownership.FooOf(new)):
 		c.handleObject(new)
 		c.handleDeploymentDelete(old) // For its former owner, and for all who wait for its name, it is as good as gone.
-	case equality.Semantic.DeepEqual(old.Status, new.Status):
+	case ownership.FooOf(new) == nil:
+		// It is and stays someone else's.
+	case equality.Semantic.DeepEqual(old.(*appsv1.Deployment).Status, new.(*appsv1.Deployment).Status):
 		c.handleObject(new)
 	default:
 		if objectRef, ok := c.ownerOf(new); ok {

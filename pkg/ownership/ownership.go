@@ -7,7 +7,6 @@ package ownership
 import (
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -46,7 +45,7 @@ const (
 
 // DeploymentIndexers are the indexes for a cache of Deployments.
 var DeploymentIndexers = cache.Indexers{ByFooUID: func(obj any) ([]string, error) {
-	if owner := FooOf(obj.(*appsv1.Deployment)); owner != nil {
+	if owner := FooOf(obj.(metav1.Object)); owner != nil {
 		return []string{string(owner.UID)}, nil
 	}
 	return nil, nil

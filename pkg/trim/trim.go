@@ -20,8 +20,8 @@ import (
 )
 
 // Transform is a cache.TransformFunc. Of a Deployment that a Foo controls it keeps what is compared with the Foo's wish, what
-// the Foo's status tells, and what a write must be conditional on; of any other, which is never written, that it is there. Of a
-// Foo it drops the managed fields.
+// the Foo's status tells, and what a write must be conditional on; of any other, which is never written, that it is there, as a
+// metav1.PartialObjectMetadata: a Deployment takes more than a kilobyte even if it is empty. Of a Foo it drops the managed fields.
 func Transform(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *appsv1.Deployment:
@@ -32,10 +32,10 @@ func Transform(obj any) (any, error) {
 	return obj, nil // A tombstone, of what has been through here before.
 }
 
-func deployment(full *appsv1.Deployment) *appsv1.Deployment {
+func deployment(full *appsv1.Deployment) metav1.Object {
 	owner := ownership.FooOf(full)
 	if owner == nil {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Name: full.Name, Namespace: shared(full.Namespace), ResourceVersion: full.ResourceVersion,
 		}}
 	}

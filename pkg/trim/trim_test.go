@@ -71,7 +71,7 @@ func TestTransform(t *testing.T) {
 
 	for name, test := range map[string]struct{ object, want any }{
 		"a Deployment of a Foo": {owned(), trimmed},
-		"a Deployment of nobody that we know": {foreign, &appsv1.Deployment{
+		"a Deployment of nobody that we know": {foreign, &metav1.PartialObjectMetadata{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", ResourceVersion: "7"},
 		}},
 		"a Foo":       {foo, trimmedFoo},
