@@ -93,16 +93,23 @@ func run(ctx context.Context, foos, workers []int, only, other, keep string) err
 	}
 
 	var table bytes.Buffer
-	out := io.MultiWriter(os.Stdout, &table) // Row by row, so that what was measured is not lost with what was not.
+	results, err := measureAll(ctx, programs, foos, workers, io.MultiWriter(os.Stdout, &table))
+	if keep != "" && len(results) > 0 {
+		err = errors.Join(err, keepAll(ctx, keep, table.String(), results))
+	}
+	return err
+}
+
+// measureAll prints the rows of the table as they are measured. If it is interrupted, it returns those that were.
+func measureAll(ctx context.Context, programs []program, foos, workers []int, out io.Writer) (results []measurement, err error) {
 	printTitles(out)
-	var results []measurement
 	for _, count := range foos {
 		for _, number := range workers {
 			for _, p := range programs {
 				began := time.Now()
 				result, err := measure(ctx, p, count, number)
 				if err != nil {
-					return fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, count, number, err)
+					return results, fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, count, number, err)
 				}
 				fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: measured in %s\n", p.name, count, number, time.Since(began).Round(time.Second))
 				results = append(results, result)
@@ -110,18 +117,20 @@ func run(ctx context.Context, foos, workers []int, only, other, keep string) err
 			}
 		}
 	}
-	if keep == "" {
-		return nil
-	}
-	machine, err := describeMachine(ctx)
+	return results, nil
+}
+
+// keepAll writes the table and its plots into a directory.
+func keepAll(ctx context.Context, dir, table string, results []measurement) error {
+	machine, err := describeMachine(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("Measured by `make bench` on %s, with etcd and the API server on the same machine.\n\n%s", machine, table.Bytes())
-	if err := os.WriteFile(filepath.Join(keep, "results.md"), []byte(text), 0o644); err != nil {
+	text := fmt.Sprintf("Measured by `make bench` on %s, with etcd and the API server on the same machine.\n\n%s", machine, table)
+	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	return plotAll(keep, results)
+	return plotAll(dir, results)
 }
 
 // describeMachine tells what the figures were measured on.

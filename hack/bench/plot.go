@@ -51,6 +51,9 @@ func plotOne(file, title, unit string, results []measurement, value func(measure
 		}
 		lines[name] = append(lines[name], plotter.XY{X: float64(m.foos), Y: value(m)})
 	}
+	if len(names) == 0 {
+		return nil
+	}
 	var arguments []any
 	for _, name := range names {
 		arguments = append(arguments, name, lines[name])
