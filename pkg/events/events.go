@@ -225,7 +225,10 @@ func (s *sender) send(ctx context.Context, event *corev1.Event) bool {
 	}
 	for range attempts {
 		var sent *corev1.Event
-		if sent, err = s.write(correlated); err == nil {
+		if sent, err = s.write(correlated); apierrors.IsAlreadyExists(err) {
+			sent, err = correlated.Event, nil // By an attempt before this one, whose answer was lost.
+		}
+		if err == nil {
 			s.correlator.UpdateState(sent)
 			return true
 		}

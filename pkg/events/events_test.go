@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 )
 
 func TestShutdownWaitsForAllEvents(t *testing.T) {
@@ -135,6 +137,36 @@ func TestAnEventIsRetriedUnlessItIsRefused(t *testing.T) {
 		shutDown(t, recorder)
 		if len(answers) > 0 {
 			t.Errorf("%d answers were not asked for", len(answers))
+		}
+	})
+}
+
+func TestAnEventWhoseAnswerWasLostIsCountedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		answered := false
+		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if answered {
+				return false, nil, nil
+			}
+			answered = true
+			create := action.(clienttesting.CreateAction)
+			if err := client.Tracker().Create(create.GetResource(), create.GetObject(), create.GetNamespace()); err != nil {
+				t.Error(err)
+			}
+			return true, nil, errors.New("connection lost")
+		})
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		recorder := NewRecorder(klog.NewContext(t.Context(), logger), client.CoreV1(), scheme.Scheme, "test")
+		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
+		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
+		shutDown(t, recorder)
+		list, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Count != 2 {
+			t.Errorf("the events are %+v, %v, want one of count 2", list, err)
+		}
+		if log := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); log != "" {
+			t.Errorf("the log has\n%s", log)
 		}
 	})
 }
