@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -155,6 +157,7 @@ var allMishaps = []struct {
 	{"etcd frozen", func(m *mishaps, _ *restarted) { m.outage(freeze(cluster.Etcd), resume(cluster.Etcd)) }},
 	{"controller manager killed", func(m *mishaps, _ *restarted) {
 		m.outage(kill(cluster.ControllerManager), restart(cluster.ControllerManager))
+		waitForControllerManager(m.t) // If the API server is struck before, it gives up.
 	}},
 	{"permissions taken away", func(m *mishaps, _ *restarted) { m.outage(takePermissions, givePermissions) }},
 }
@@ -199,6 +202,16 @@ func (m *mishaps) stop() map[string]int {
 		m.counts = sum(m.counts, in.proxy.Injected())
 	}
 	return m.counts
+}
+
+// waitForControllerManager returns when the controller manager works: each new namespace gets a service account from it.
+func waitForControllerManager(t *testing.T) {
+	t.Helper()
+	namespace := newNamespace(t)
+	eventually(t, convergence, func() error {
+		_, err := kubeClient.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
 }
 
 func (m *mishaps) someView() []string { return views[m.random.IntN(len(views))] }
