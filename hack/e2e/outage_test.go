@@ -32,8 +32,8 @@ var outages = []struct {
 	name       string
 	begin, end func(t *testing.T)
 }{
-	{"the API server is killed", kill(cluster.APIServer), restart(cluster.APIServer)},
-	{"etcd is killed", kill(cluster.Etcd), restart(cluster.Etcd)},
+	{"the API server is killed", kill(cluster.APIServer), restartWithWatchers(cluster.APIServer)},
+	{"etcd is killed", kill(cluster.Etcd), restartWithWatchers(cluster.Etcd)},
 	{"the API server is frozen", freeze(cluster.APIServer), resume(cluster.APIServer)},
 	{"etcd is frozen", freeze(cluster.Etcd), resume(cluster.Etcd)},
 	{"the permissions are taken away", takePermissions, givePermissions},
@@ -240,6 +240,24 @@ func kill(component cluster.Component) func(*testing.T) {
 
 func restart(component cluster.Component) func(*testing.T) {
 	return func(t *testing.T) { must(t, local.Restart(t.Context(), component)) }
+}
+
+// restartWithWatchers restarts a component, and those that watch what it stores: after outages in a row, they may wait for a
+// minute before they look again.
+func restartWithWatchers(component cluster.Component) func(*testing.T) {
+	return func(t *testing.T) {
+		restart(component)(t)
+		restartWatchers(t)
+	}
+}
+
+// restartWatchers returns when the controller manager works again.
+func restartWatchers(t *testing.T) {
+	t.Helper()
+	for _, component := range []cluster.Component{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok} {
+		restart(component)(t)
+	}
+	waitForControllerManager(t)
 }
 
 func freeze(component cluster.Component) func(*testing.T) {

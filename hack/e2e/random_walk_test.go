@@ -25,7 +25,6 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 
-	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
@@ -104,7 +103,7 @@ func walkRandomly(t *testing.T, seed uint64, withFaults bool) figures {
 		result.faults = m.stop()
 		// The garbage collector takes an owner that was replaced by one of the same name while it did not look for the old one, and
 		// keeps what that has left, until it is started anew.
-		must(t, local.Restart(t.Context(), cluster.ControllerManager))
+		restartWatchers(t)
 	}
 	healed := time.Now()
 	u.wantSettled()
