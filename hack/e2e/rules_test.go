@@ -94,9 +94,12 @@ func TestRenamesInARowAndBack(t *testing.T) {
 	wantReplicas(t, namespace, "restless", 1)
 	first := getDeployment(t, namespace, "a").UID
 
+	// So that none of the others can take over before the Foo comes back.
+	kubectl(t, "create", "quota", "-n", namespace, "full", "--hard=pods=1")
 	for _, name := range []string{"b", "c", "a"} {
 		rename(t, namespace, "restless", name)
 	}
+	kubectl(t, "delete", "-n", namespace, "quota/full")
 	wantReplicas(t, namespace, "restless", 1)
 	wantOnlyDeployments(t, namespace, "a")
 	if got := getDeployment(t, namespace, "a").UID; got != first {
