@@ -46,7 +46,7 @@ func getLease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
 }
 
 func TestTheLeaseIsReleasedWhenTheWorkIsDoneAndNotBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		client := fake.NewClientset()
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := errors.New("the work failed")
@@ -77,7 +77,7 @@ func TestTheLeaseIsReleasedWhenTheWorkIsDoneAndNotBefore(t *testing.T) {
 }
 
 func TestAStandbyTakesOverAReleasedLeaseAndEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		client := fake.NewClientset()
 		firstCtx, endFirst := context.WithCancel(t.Context())
 		secondCtx, endSecond := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func TestAStandbyTakesOverAReleasedLeaseAndEndsWithItsContext(t *testing.T) {
 }
 
 func TestALostLeaseEndsRunAtOnceAndIsNotTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		client := fake.NewClientset()
 		var taken atomic.Bool
 		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {

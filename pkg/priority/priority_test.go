@@ -100,7 +100,7 @@ func TestNewsGoesFirst(t *testing.T) {
 }
 
 func TestARetryIsNews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		queue := newTestQueue(t)
 		queue.AddLater("a")
 		queue.AddRateLimited("b")
