@@ -82,7 +82,7 @@ func run(ctx context.Context, o *options.Options) error {
 		config.Wrap(elector.Guard)
 	}
 	config.QPS, config.Burst = o.RequestLimit()
-	kubeClient, err := kubernetes.NewForConfig(config)
+	kubeClient, err := kubernetes.NewForConfig(clusterconfig.WithProtobuf(config))
 	if err != nil {
 		return fmt.Errorf("the cluster configuration cannot be used: %w", err)
 	}

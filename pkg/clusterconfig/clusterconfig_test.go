@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
 )
 
 // writeKubeconfig writes a kubeconfig of one cluster, and returns its path, which holds a separator of $KUBECONFIG.
@@ -64,5 +66,19 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		if _, _, err := Load(kubeconfig, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load(%q) = %v, want an error that says %q", kubeconfig, err, want)
 		}
+	}
+}
+
+func TestWithProtobufIsForOthersThanCustomResources(t *testing.T) {
+	config := &rest.Config{Host: "https://first:6443"}
+	got := WithProtobuf(config)
+	if got.ContentType != "application/vnd.kubernetes.protobuf" || got.Host != config.Host {
+		t.Errorf("WithProtobuf() = %v", got)
+	}
+	if !strings.HasSuffix(got.AcceptContentTypes, ",application/json") {
+		t.Errorf("it accepts %q, want JSON as well", got.AcceptContentTypes)
+	}
+	if config.ContentType != "" || config.AcceptContentTypes != "" {
+		t.Error("the config for custom resources has changed")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/clusterconfig"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	"k8s.io/sample-controller/pkg/ownership"
 )
@@ -47,7 +48,7 @@ func run(ctx context.Context, kubeconfig string, workers int) error {
 		return err
 	}
 	config.QPS = -1
-	c := clients{kube: kubernetes.NewForConfigOrDie(config), sample: clientset.NewForConfigOrDie(config)}
+	c := clients{kube: kubernetes.NewForConfigOrDie(clusterconfig.WithProtobuf(config)), sample: clientset.NewForConfigOrDie(config)}
 	list, err := c.sample.SamplecontrollerV1alpha1().Foos("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
