@@ -34,7 +34,7 @@ type observer struct {
 	events      *progress
 	// changed is closed, and replaced, whenever there is progress.
 	changed chan struct{}
-	// edits are the Foos that a user has edited and whose Deployment has not followed yet, by name.
+	// edits are the newest changes of Foos by a user, by the Foo's name.
 	edits map[string]*edit
 	err   error
 }

@@ -29,7 +29,7 @@ func Transform(obj any) (any, error) {
 	case *samplev1alpha1.Foo:
 		return foo(object), nil
 	}
-	return obj, nil // A tombstone, of what has been through here before.
+	return obj, nil // What has been through here before: client-go passes the objects of a streamed list twice.
 }
 
 func deployment(full *appsv1.Deployment) metav1.Object {

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command controllerruntime is a controller of Foos with the same features as this project's, written with controller-runtime
+// Command controllerruntime is a controller of Foos with what the benchmark needs of this project's, written with controller-runtime
 // the way its documentation does: conditions, observedGeneration, events, owner references, and repair of what was changed by
 // hand. It is what the benchmark compares with.
 package main
