@@ -4,13 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -24,7 +24,6 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -45,16 +44,12 @@ import (
 
 const controllerAgentName = "sample-controller"
 
-// Reasons and messages of events. The reasons of warnings also stand in conditions; a second one of these is
-// foostatus.DeploymentRejected.
+// Reasons and messages of events. Those of warnings also stand in conditions, as does foostatus.DeploymentRejected.
 const (
 	SuccessSynced         = "Synced"
 	MessageResourceSynced = "Foo synced successfully"
-	// SuccessPruned tells of the deletion of a Deployment under a name that the Foo gave up; the message's arguments are that
-	// name and the new one.
 	SuccessPruned         = "Pruned"
 	MessageResourcePruned = "Deployment %q deleted, because the Foo now names %q"
-	// ErrResourceExists warns that the Deployment's name, which is the message's argument, is taken.
 	ErrResourceExists     = "ErrResourceExists"
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
@@ -65,14 +60,11 @@ const (
 	// DefaultImage is the image of the nginx container unless an Option says otherwise.
 	DefaultImage = "nginx:latest"
 
-	// rolloutPeriod is how long the changes of a Deployment's status are gathered before they are told in the Foo's. While a
-	// Deployment rolls out there are many of them, each a few milliseconds after the other.
+	// rolloutPeriod is how long the changes of a Deployment's status, of which a rollout makes many, are gathered before the
+	// Foo's status tells of them.
 	rolloutPeriod = 500 * time.Millisecond
-	// quietRetries is how often a Foo may have been queued again until it is an error, and not the ordinary course of things,
-	// that something has only just changed or gone.
-	quietRetries = 5
-	// cacheLagCheckPeriod is how long a Foo waits at most for a look at whether the caches reflect our last write. The
-	// watch event of that write brings it back sooner; the period is for events that a broken watch has swallowed.
+	// cacheLagCheckPeriod is after what time to look again whether the caches reflect our last write, if no watch event of it
+	// leads there sooner.
 	cacheLagCheckPeriod = time.Second
 )
 
@@ -91,22 +83,20 @@ type Controller struct {
 	foosSynced         cache.InformerSynced
 	foosIndexer        cache.Indexer
 
-	// What we wrote for each Foo, so that no sync acts on a cache from before our own last write.
+	// What was written for each Foo, so that no sync acts on a cache from before that.
 	deploymentWrites *consistency.Writes
 	fooWrites        *consistency.Writes
 
 	// workqueue holds the namespace/name of each Foo that is to be looked at. It hands a name to one worker at a time.
 	workqueue *priority.Queue[cache.ObjectName]
-	recorder  record.EventRecorder
 
-	// stopRecorder waits until the events recorded so far are sent, or its context ends.
-	stopRecorder func(context.Context) error
+	recorder record.EventRecorder
+	// startRecorder sends so many events at the same time, until shutdown, which waits for those recorded so far.
+	startRecorder func(ctx context.Context, senders int) (shutdown func(context.Context) error)
 
-	// image is the nginx container's.
-	image string
-	// cacheSyncTimeout is how long Run waits for the caches.
+	image            string
 	cacheSyncTimeout time.Duration
-	// shutdownTimeout is how long the syncs that are running when Run's context ends may still take.
+	// shutdownTimeout is how long the syncs that are running when Run's context ends, and their events, may still take.
 	shutdownTimeout time.Duration
 	// elect calls lead when this instance may work, and returns when lead has. Without an election that is at once.
 	elect func(ctx context.Context, lead func(context.Context) error) error
@@ -129,14 +119,8 @@ func NewController(
 
 	// Events about Foos can only be recorded if their kind is known to the recorder's scheme.
 	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
-	recorder := events.NewRecorder(ctx, kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
+	recorder := events.NewRecorder(kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
 
-	// A Foo is retried after 5 ms at first, each time after twice as long, and after 1000 s at most; all Foos together 50 times a
-	// second, after a burst of 300. The longer of the two waits counts.
-	rateLimiter := workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, 1000*time.Second),
-		&workqueue.TypedBucketRateLimiter[cache.ObjectName]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
-	)
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
@@ -148,9 +132,9 @@ func NewController(
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		deploymentWrites:   consistency.NewWrites(deploymentInformer.Informer().GetStore()),
 		fooWrites:          consistency.NewWrites(fooInformer.Informer().GetStore()),
-		workqueue:          priority.NewQueue("foos", rateLimiter),
+		workqueue:          priority.NewQueue("foos", priority.NewRateLimiter[cache.ObjectName]()),
 		recorder:           recorder,
-		stopRecorder:       recorder.Shutdown,
+		startRecorder:      recorder.Start,
 		elect:              func(ctx context.Context, lead func(context.Context) error) error { return lead(ctx) },
 		image:              DefaultImage,
 		cacheSyncTimeout:   2 * time.Minute,
@@ -188,11 +172,6 @@ func NewController(
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
-	defer func() {
-		ended, end := context.WithCancel(ctx)
-		end()
-		c.stopRecorder(ended) // At once: the workers have waited for their events, and nobody else has any.
-	}()
 	logger := klog.FromContext(ctx)
 
 	logger.Info("Starting Foo controller")
@@ -210,9 +189,10 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
-	// Syncs outlive ctx, so that the ones that are running can finish.
-	syncCtx, cutShort := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cutShort(nil)
+	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
+	defer end()
+	c.workqueue.SetLimit(workers/2 + 1)                 // What is left of the workers is free for news.
+	stopRecorder := c.startRecorder(ctx, (workers+1)/2) // A sync makes two requests, and then an event a third one.
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
@@ -224,16 +204,8 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
-	deadline := time.AfterFunc(c.shutdownTimeout, func() {
-		cutShort(fmt.Errorf("syncs were still running %s after the shutdown began and were cut short", c.shutdownTimeout))
-	})
-	defer deadline.Stop()
 	running.Wait()
-	err := context.Cause(syncCtx)
-	if lost := c.stopRecorder(syncCtx); err == nil {
-		err = lost
-	}
-	return err
+	return cmp.Or(context.Cause(syncCtx), stopRecorder(syncCtx)) // In this order.
 }
 
 // enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.
@@ -249,19 +221,20 @@ func (c *Controller) enqueueFoo(obj any) {
 // handleFooAdd queues a Foo that is new, or that was there before this process and can wait for those that are.
 func (c *Controller) handleFooAdd(obj any, isInInitialList bool) {
 	if isInInitialList {
-		c.workqueue.AddLater(cache.MetaObjectToName(obj.(*samplev1alpha1.Foo)))
-	} else {
-		c.enqueueFoo(obj)
+		c.workqueue.AddLater(cache.MetaObjectToName(obj.(metav1.Object)))
+		return
 	}
+	c.enqueueFoo(obj)
 }
 
 // handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A Foo with a Problem
-// is tried again by its backoff alone, unless someone has changed what it wants.
+// is tried again by its backoff alone, unless someone has changed what it wants, or the Problem is new: only from now on does
+// it count as waiting for a name, which may have become free.
 func (c *Controller) handleFooUpdate(oldObj, newObj any) {
 	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
 	sameWish := old.UID == new.UID && old.Generation == new.Generation && old.DeletionTimestamp.Equal(new.DeletionTimestamp)
 	switch {
-	case sameWish && foostatus.HasProblem(new):
+	case sameWish && foostatus.HasProblem(old) && foostatus.HasProblem(new):
 	case old.ResourceVersion == new.ResourceVersion:
 		c.workqueue.AddLater(cache.MetaObjectToName(new))
 	default:
@@ -290,53 +263,25 @@ func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
 	case equality.Semantic.DeepEqual(old.(*appsv1.Deployment).Status, new.(*appsv1.Deployment).Status):
 		c.handleObject(new)
 	default:
-		if objectRef, ok := c.ownerOf(new); ok {
-			c.workqueue.AddAfter(objectRef, rolloutPeriod)
+		if foo := ownership.ControllingFoo(c.foosLister, new); foo != nil {
+			c.workqueue.AddAfter(cache.MetaObjectToName(foo), rolloutPeriod)
 		}
 	}
 }
 
-// handleDeploymentDelete puts the Foo that controlled a Deployment, and every Foo that wants its name, into the workqueue.
+// handleDeploymentDelete queues the Foo that controlled a Deployment, and every Foo that waits for its name.
 func (c *Controller) handleDeploymentDelete(obj any) {
 	c.handleObject(obj)
-	objectRef, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		utilruntime.HandleError(err)
-		return
-	}
-	foos, err := c.foosIndexer.ByIndex(ownership.ByDeploymentName, objectRef.String())
-	utilruntime.Must(err)
-	for _, foo := range foos {
+	for _, foo := range ownership.WaitingFoos(c.foosIndexer, obj) {
 		c.enqueueFoo(foo)
 	}
 }
 
-// handleObject puts the Foo that controls an object, or the tombstone of one, into the workqueue.
+// handleObject queues the Foo that controls an object, or the tombstone of one.
 func (c *Controller) handleObject(obj any) {
-	if objectRef, ok := c.ownerOf(obj); ok {
-		c.workqueue.Add(objectRef)
+	if foo := ownership.ControllingFoo(c.foosLister, obj); foo != nil {
+		c.enqueueFoo(foo)
 	}
-}
-
-// ownerOf returns the namespace/name of the Foo that controls an object, or the tombstone of one, if there is one.
-func (c *Controller) ownerOf(obj any) (objectRef cache.ObjectName, ok bool) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
-		return objectRef, false
-	}
-	owner := ownership.FooOf(object)
-	if owner == nil {
-		return objectRef, false
-	}
-	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(owner.Name)
-	if err != nil || foo.UID != owner.UID {
-		return objectRef, false // That Foo is gone, and garbage collection sees to what it owned.
-	}
-	return cache.MetaObjectToName(foo), true
 }
 
 // runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
@@ -354,25 +299,14 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	defer c.workqueue.Done(objectRef)
 
-	result, duration, err := supervision.Run(func() error { return c.syncHandler(ctx, objectRef) })
-	logger := klog.FromContext(ctx)
-	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", duration, "result", result, "err", err)
-	retries := c.workqueue.NumRequeues(objectRef)
-	switch {
-	case result == supervision.Success:
+	switch supervision.Run(ctx, objectRef, c.workqueue.NumRequeues(objectRef), c.syncHandler) {
+	case supervision.Success:
 		c.workqueue.Forget(objectRef)
-		return true
-	case result == supervision.Waiting:
+	case supervision.Waiting:
 		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod) // Nothing has failed, so this is no retry.
-		return true
-	case result == supervision.Problem && retries == 0:
-		logger.Info("Foo cannot be served; retrying with backoff", "foo", objectRef, "reason", err)
-	case result == supervision.Problem, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-	case result == supervision.Superseded && retries < quietRetries:
 	default:
-		logger.Error(err, "Sync failed; retrying with backoff", "foo", objectRef)
+		c.workqueue.AddRateLimited(objectRef)
 	}
-	c.workqueue.AddRateLimited(objectRef)
 	return true
 }
 
@@ -396,20 +330,18 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil // A foreground deletion only ends if nothing creates dependents anew.
 	}
 	deployment, changed, err := c.syncDeployment(ctx, foo)
-	problem, ok := errors.AsType[*foostatus.Problem](err)
-	if err != nil && !ok {
-		return err
-	}
 	// A new generation gets its event once its status is written, other changes at once. So there is just one of each: if
 	// writing the status fails, the retry sees the generation as new again, but no change.
 	newGeneration := foo.Status.ObservedGeneration != foo.Generation
 	if changed && !newGeneration {
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
-	if problem == nil {
-		if err := c.pruneDeployments(ctx, foo, deployment); err != nil {
-			return err
-		}
+	if err == nil {
+		err = c.pruneDeployments(ctx, foo, deployment)
+	}
+	problem, ok := errors.AsType[*foostatus.Problem](err)
+	if err != nil && !ok {
+		return err
 	}
 	written, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, problem))
 	switch {
@@ -417,6 +349,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return err
 	case problem != nil:
 		if written {
+			klog.FromContext(ctx).Info("Foo cannot be served; retrying with backoff", "foo", objectRef, "reason", problem)
 			c.recorder.Event(foo, corev1.EventTypeWarning, problem.Reason, problem.Message)
 		}
 		return problem
@@ -429,23 +362,22 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 // syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
 // Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	wish := drift.Wish{Labels: labelsOf(foo), Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
-
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	if apierrors.IsNotFound(err) {
+		return c.createDeployment(ctx, foo)
+	}
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return c.createDeployment(ctx, foo, wish.Image)
-		}
 		return nil, false, err
 	}
 	if !ownership.Controls(foo, deployment) {
 		return nil, false, nameTaken(foo)
 	}
+	wish := drift.Wish{Labels: labelsOf(foo), Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
 	patch, err := drift.Patch(deployment, wish)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
 	}
-	if err := c.checkRepair(ctx, foo); err != nil {
+	if err := consistency.CheckRepair(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
 		return deployment, false, err
 	}
 	repaired, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
@@ -460,12 +392,12 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 
 // createDeployment creates the Deployment of a Foo, which the cache does not have. If there is one of that name after all, it
 // finds out by a live read whose it is.
-func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, image string) (*appsv1.Deployment, bool, error) {
-	if err := c.checkRepair(ctx, foo); err != nil {
+func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
+	if err := consistency.CheckRepair(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
 		return nil, false, err
 	}
-	desired := newDeployment(foo) // With the default image.
-	desired.Spec.Template.Spec.Containers[0].Image = image
+	desired := newDeployment(foo)
+	desired.Spec.Template.Spec.Containers[0].Image = c.image
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
 	if err == nil {
@@ -492,43 +424,14 @@ func nameTaken(foo *samplev1alpha1.Foo) error {
 	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
 }
 
-// checkRepair is checkNewest for a Foo whose wish was seen to before: has someone changed or deleted the Deployment, or is the
-// cache of Foos behind it? A cache that still holds a deleted Foo would otherwise race with garbage collection.
-func (c *Controller) checkRepair(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	if foo.Status.ObservedGeneration != foo.Generation {
-		return nil
-	}
-	return c.checkNewest(ctx, foo)
-}
-
-// checkNewest reads a Foo live and returns ErrBehind unless the cached one says the same about what is wanted.
-func (c *Controller) checkNewest(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
-		return consistency.ErrBehind
-	}
-	return nil
-}
-
 // pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
 // can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
 	if !readiness.CanTakeOver(current) {
 		return nil
 	}
-	owned, err := c.deploymentsIndexer.ByIndex(ownership.ByFooUID, string(foo.UID))
-	if err != nil {
-		return err
-	}
-	for _, obj := range owned {
-		old := obj.(*appsv1.Deployment)
-		if old.Name == current.Name || old.Namespace != foo.Namespace || old.DeletionTimestamp != nil {
-			continue
-		}
-		if err := c.checkNewest(ctx, foo); err != nil {
+	for _, old := range ownership.OtherDeployments(c.deploymentsIndexer, foo) {
+		if err := consistency.CheckNewest(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
 			return err
 		}
 		err := c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
@@ -538,7 +441,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			continue // The cache is behind: there is nothing left to do.
 		}
 		if err != nil {
-			return err
+			return foostatus.Refusal(err)
 		}
 		klog.FromContext(ctx).V(2).Info("Deleted Deployment", "foo", klog.KObj(foo), "deployment", klog.KObj(old))
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -90,10 +92,7 @@ func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 	_, ctx := ktesting.NewTestContext(t)
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
 		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
-	t.Cleanup(func() {
-		f.workqueue.ShutDown()
-		f.stopRecorder(t.Context())
-	})
+	t.Cleanup(f.workqueue.ShutDown)
 	f.recorder = f.events
 	f.fillCaches(t)
 	return f
@@ -499,6 +498,22 @@ func TestSyncHandler(t *testing.T) {
 			},
 			wantReady: "True DeploymentAvailable",
 		},
+		"an old Deployment that may not be deleted is told of": {
+			objects:      []runtime.Object{foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available)},
+			fail:         map[string]error{"delete deployments example-deployment": webhookDenial},
+			wantRequests: []string{"delete deployments example-deployment", "get foos example-foo", "update foos/status example-foo"},
+			wantEvents:   []string{"Warning DeploymentRejected admission webhook denied the request"},
+			wantError:    "denied",
+			wantReady:    "False DeploymentRejected (stalled)",
+		},
+		"a generation that changes nothing for the Deployment is observed with an event": {
+			objects: []runtime.Object{
+				foo(ready, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil }), deployment(available),
+			},
+			wantRequests: []string{"update foos/status example-foo"},
+			wantEvents:   []string{syncedEvent},
+			wantReady:    "True DeploymentAvailable",
+		},
 		"a Deployment of the old name that the Foo does not control is not pruned": {
 			objects:   []runtime.Object{foo(renamed, ready), deployment(foreign), deployment(named("new-deployment"), available)},
 			wantReady: "True DeploymentAvailable",
@@ -633,6 +648,71 @@ func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLostOrDoneAgain(t *testin
 	}
 }
 
+func TestEachPruneReadsTheFooLive(t *testing.T) {
+	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
+	f := newFixture(t, foo(renamed, ready), deployment(named("new-deployment"), available), deployment(available),
+		deployment(named("other-deployment"), available))
+	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+		t.Fatal(err)
+	}
+	got := f.requests()
+	slices.Sort(got)
+	want := []string{
+		"delete deployments example-deployment", "delete deployments other-deployment", "get foos example-foo", "get foos example-foo",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("requests = %q, want %q", got, want)
+	}
+}
+
+func TestAnotherImageIsThereFromTheStart(t *testing.T) {
+	f := newFixture(t, foo())
+	f.image = "nginx:1.27"
+	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.deployment(t, "example-deployment").Spec.Template.Spec.Containers[0].Image; got != f.image {
+		t.Errorf("the Deployment was created with %q, want %q", got, f.image)
+	}
+	f.requests()
+	f.fillCaches(t)
+	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil || len(f.requests()) > 0 {
+		t.Errorf("a second sync returned %v and asked for something", err)
+	}
+}
+
+func TestAProblemIsLoggedWhenItIsNew(t *testing.T) {
+	f := newFixture(t, foo(), deployment(foreign))
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	for range 2 {
+		if err := f.syncHandler(klog.NewContext(t.Context(), logger), cache.NewObjectName("default", "example-foo")); err == nil {
+			t.Fatal("there is no problem")
+		}
+		f.fillCaches(t)
+	}
+	if log := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); strings.Count(log, "cannot be served") != 1 {
+		t.Errorf("the log says %q, want it to tell of the problem once", log)
+	}
+}
+
+func TestTheStatusOfADeploymentIsGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
+		f := newFixture(t, foo())
+		old, rolled := deployment(), deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
+		f.handleDeploymentUpdate(old, rolled)
+		time.Sleep(rolloutPeriod - 1)
+		synctest.Wait()
+		if got := f.workqueue.Len(); got != 0 {
+			t.Errorf("%d are queued at once, want none", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := f.workqueue.Len(); got != 1 {
+			t.Errorf("%d are queued after a while, want 1", got)
+		}
+	})
+}
+
 func TestADeploymentThatIsGoneAlreadyIsNoReasonToRetry(t *testing.T) {
 	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
 	f := newFixture(t, foo(renamed, ready), deployment(named("new-deployment"), available))
@@ -762,7 +842,7 @@ func TestACacheThatCatchesUpDuringTheReadIsNotTrusted(t *testing.T) {
 }
 
 func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
-	otherFoo := foo(func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "other-foo", "other-uid" })
+	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
 	owned := deployment()
 	newer := deployment(func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
 	ownerChanged := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
@@ -784,8 +864,11 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		"a resync of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
 			f.handleFooUpdate(foo(refused), foo(refused))
 		}, nil},
-		"the status that tells of a problem leaves the Foo to its backoff": {func(f *fixture) {
+		"the status that tells of a new problem queues the Foo, whose name may have become free before it counted as waiting": {func(f *fixture) {
 			f.handleFooUpdate(foo(), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+		}, []string{"example-foo"}},
+		"a change of the status of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
+			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
 		}, nil},
 		"a change of a Foo that waits for help queues it": {func(f *fixture) {
 			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }))
@@ -793,14 +876,18 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		"a Foo that replaces one that waits for help is queued": {func(f *fixture) {
 			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }))
 		}, []string{"example-foo"}},
-		"a Deployment that goes queues all who want its name":   {func(f *fixture) { f.handleDeploymentDelete(owned) }, []string{"example-foo", "other-foo"}},
-		"a foreign Deployment that goes queues all who want it": {func(f *fixture) { f.handleDeploymentDelete(deployment(foreign)) }, []string{"example-foo", "other-foo"}},
-		"a Deployment that changes hands queues all who want its name": {func(f *fixture) {
+		"a Deployment that goes queues its Foo and all who wait for its name": {func(f *fixture) {
+			f.handleDeploymentDelete(owned)
+		}, []string{"example-foo", "waiting-foo"}},
+		"a foreign Deployment that goes queues all who wait for its name": {func(f *fixture) {
+			f.handleDeploymentDelete(deployment(foreign))
+		}, []string{"waiting-foo"}},
+		"a Deployment that changes hands queues its former Foo and all who wait for its name": {func(f *fixture) {
 			f.handleDeploymentUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
-		}, []string{"example-foo", "other-foo"}},
+		}, []string{"example-foo", "waiting-foo"}},
 		"a tombstone counts as what it stands for": {func(f *fixture) {
 			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
-		}, []string{"example-foo", "other-foo"}},
+		}, []string{"example-foo", "waiting-foo"}},
 		"a tombstone leads to its Foo, whatever that wants now": {func(f *fixture) {
 			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/earlier", Obj: deployment(named("earlier"))})
 		}, []string{"example-foo"}},
@@ -824,11 +911,12 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, foo(), otherFoo)
+			f := newFixture(t, foo(), waiting)
 			test.handle(f)
 			var got []string
 			for f.workqueue.Len() > 0 {
 				objectRef, _ := f.workqueue.Get()
+				f.workqueue.Done(objectRef)
 				got = append(got, objectRef.Name)
 			}
 			slices.Sort(got)
@@ -842,13 +930,16 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 func TestAnEditGoesBeforeTheFirstListAndResyncs(t *testing.T) {
 	named := func(name string) func(*samplev1alpha1.Foo) { return func(foo *samplev1alpha1.Foo) { foo.Name = name } }
 	f := newFixture(t)
+	f.handleFooAdd(foo(named("first")), true)
 	f.handleFooAdd(foo(named("listed")), true)
 	f.handleFooUpdate(foo(named("resynced")), foo(named("resynced")))
 	f.handleFooUpdate(foo(named("edited")), foo(named("edited"), func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
-	for _, want := range []string{"edited", "listed", "resynced"} {
-		if got, _ := f.workqueue.Get(); got.Name != want {
+	for _, want := range []string{"first", "edited", "listed", "resynced"} {
+		got, _ := f.workqueue.Get()
+		if got.Name != want {
 			t.Errorf("handed out %q, want %q", got.Name, want)
 		}
+		f.workqueue.Done(got)
 	}
 }
 
@@ -931,12 +1022,11 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 		return err
 	}
 	lost := errors.New("an event is lost")
-	f.stopRecorder = func(ctx context.Context) error {
-		if leads && ctx.Err() == nil {
-			sent = true
+	f.startRecorder = func(context.Context, int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			sent = leads && ctx.Err() == nil
 			return lost
 		}
-		return nil
 	}
 	if err := f.Run(ctx, 1); !errors.Is(err, lost) {
 		t.Errorf("Run returned %v, want %v", err, lost)
@@ -946,8 +1036,28 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 	}
 }
 
+func TestRunLeavesWorkersFreeForNews(t *testing.T) {
+	f := newFixture(t)
+	f.deploymentsSynced = func() bool { return true }
+	f.foosSynced = func() bool { return true }
+	for i := range 10 {
+		f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = fmt.Sprint(i) }), true)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
+		if got := f.workqueue.Len(); got != 3 || senders != 2 {
+			t.Errorf("4 workers are given %d Foos of the first list, and %d send events, want 3 and 2", got, senders)
+		}
+		cancel()
+		return func(context.Context) error { return nil }
+	}
+	if err := f.Run(ctx, 4); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRunCutsSyncsShortAtTheShutdownTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		f := newFixture(t, foo())
 		f.deploymentsSynced = func() bool { return true }
 		f.foosSynced = func() bool { return true }
@@ -1086,4 +1196,111 @@ func FuzzSyncHandler(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkNoOpSync is the sync of a Foo that is as it should be: what a resync costs for each Foo.
+func BenchmarkNoOpSync(b *testing.B) {
+	f := newFixture(b, foo(ready), deployment(available))
+	objectRef := cache.NewObjectName("default", "example-foo")
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.syncHandler(b.Context(), objectRef); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if requests := f.requests(); len(requests) > 0 {
+		b.Fatalf("this was not a sync without a change: %v", requests)
+	}
+}
+
+// BenchmarkHandlers is what a notification costs before its Foo is in the workqueue, or is found not to have to be.
+func BenchmarkHandlers(b *testing.B) {
+	cachedFoo, owned, alien := foo(ready), deployment(available), deployment(foreign)
+	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
+	changed := owned.DeepCopy()
+	changed.ResourceVersion = "8"
+	changed.Labels["team"] = "a"
+	rolled := owned.DeepCopy()
+	rolled.ResourceVersion = "9"
+	rolled.Status.AvailableReplicas--
+	for name, handle := range map[string]func(f *fixture){
+		"a Foo is added":                         func(f *fixture) { f.handleFooAdd(cachedFoo, false) },
+		"a Foo is updated":                       func(f *fixture) { f.handleFooUpdate(cachedFoo, cachedFoo) },
+		"a Deployment is added":                  func(f *fixture) { f.handleDeploymentAdd(owned, false) },
+		"a foreign Deployment is added":          func(f *fixture) { f.handleDeploymentAdd(alien, false) },
+		"a Deployment is resynced":               func(f *fixture) { f.handleDeploymentUpdate(owned, owned) },
+		"the spec of a Deployment is updated":    func(f *fixture) { f.handleDeploymentUpdate(owned, changed) },
+		"the status of a Deployment is updated":  func(f *fixture) { f.handleDeploymentUpdate(owned, rolled) },
+		"a Deployment is deleted":                func(f *fixture) { f.handleDeploymentDelete(owned) },
+		"a Deployment that a Foo waits for goes": func(f *fixture) { f.handleDeploymentDelete(alien) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			f := newFixture(b, cachedFoo, waiting, owned)
+			b.ReportAllocs()
+			for b.Loop() {
+				handle(f)
+			}
+		})
+	}
+}
+
+// BenchmarkCache is what the caches keep for a Foo with its Deployment, and for a Deployment that no Foo controls.
+func BenchmarkCache(b *testing.B) {
+	const count = 10000
+	fill := func(b *testing.B, f *fixture, i int, alien bool) {
+		name := fmt.Sprintf("foo-%06d", i)
+		rename := func(object metav1.Object) {
+			object.SetName(name)
+			object.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))
+			object.SetResourceVersion(fmt.Sprint(i))
+		}
+		cachedFoo := foo(ready, func(foo *samplev1alpha1.Foo) { rename(foo); foo.Spec.DeploymentName = name })
+		cachedDeployment := newDeployment(cachedFoo)
+		rename(cachedDeployment)
+		if alien {
+			foreign(cachedDeployment)
+		}
+		if err := f.deploymentsIndexer.Add(trimmed(b, decoded(b, cachedDeployment, &appsv1.Deployment{}))); err != nil {
+			b.Fatal(err)
+		}
+		if alien {
+			return
+		}
+		if err := f.foosIndexer.Add(trimmed(b, decoded(b, cachedFoo, &samplev1alpha1.Foo{}))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, alien := range map[string]bool{"a Foo": false, "a foreign Deployment": true} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f := newFixture(b)
+				before := heap()
+				for i := range count {
+					fill(b, f, i, alien)
+				}
+				b.ReportMetric(float64(heap()-before)/count, "B/object")
+				goruntime.KeepAlive(f)
+			}
+		})
+	}
+}
+
+// decoded returns an object as it comes from the API server, with no memory in common with others.
+func decoded(b *testing.B, object, into any) any {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := json.Unmarshal(encoded, into); err != nil {
+		b.Fatal(err)
+	}
+	return into
+}
+
+// heap returns how many bytes of the heap are in use.
+func heap() int64 {
+	goruntime.GC()
+	var stats goruntime.MemStats
+	goruntime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

@@ -1,16 +1,22 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is older than the controller's own last write.
+// Package consistency keeps a controller from acting on a cache that is behind: older than the controller's own last write, or,
+// before what cannot be taken back, older than a live read.
 package consistency
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	typedsamplev1alpha1 "k8s.io/sample-controller/pkg/generated/clientset/versioned/typed/samplecontroller/v1alpha1"
 )
 
 // ErrBehind says that a cache is older than what is known of the API server, such as by our own last write: what it holds
@@ -61,7 +67,7 @@ func (w *Writes) Record(key cache.ObjectName, resourceVersion string) {
 func (w *Writes) Forget(key cache.ObjectName) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	delete(w.newest, key)
+	w.forget(key)
 }
 
 // Visible reports whether the store reflects the newest write for key.
@@ -76,6 +82,36 @@ func (w *Writes) Visible(key cache.ObjectName) bool {
 	if err == nil && order < 0 && time.Since(newest.at) < mostPatience {
 		return false
 	}
-	delete(w.newest, key)
+	w.forget(key)
 	return true
+}
+
+// forget is Forget with w.lock held.
+func (w *Writes) forget(key cache.ObjectName) {
+	delete(w.newest, key)
+	if len(w.newest) == 0 {
+		w.newest = map[cache.ObjectName]write{} // One that has grown does not shrink.
+	}
+}
+
+// CheckNewest reads a Foo live and returns ErrBehind unless the cached one says the same about what is wanted.
+func CheckNewest(ctx context.Context, foos typedsamplev1alpha1.FoosGetter, foo *samplev1alpha1.Foo) error {
+	live, err := foos.Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
+		return ErrBehind
+	}
+	return nil
+}
+
+// CheckRepair is CheckNewest for a Foo whose wish was seen to before: has someone changed or deleted its Deployment, or is the
+// cache of Foos behind? A cache that still holds a deleted Foo would otherwise race with garbage collection. A new wish passes
+// without a request.
+func CheckRepair(ctx context.Context, foos typedsamplev1alpha1.FoosGetter, foo *samplev1alpha1.Foo) error {
+	if foo.Status.ObservedGeneration != foo.Generation {
+		return nil
+	}
+	return CheckNewest(ctx, foos, foo)
 }

@@ -4,11 +4,18 @@
 package consistency
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 )
 
 type storeAt string
@@ -62,7 +69,7 @@ func TestVisibleAgainOnceTheStoreCatchesUp(t *testing.T) {
 }
 
 func TestAWriteThatNeverShowsIsNotWaitedForForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		key := cache.NewObjectName("default", "example-foo")
 		store := storeAt("9")
 		writes := NewWrites(&store)
@@ -86,5 +93,40 @@ func TestForget(t *testing.T) {
 	writes.Forget(key)
 	if !writes.Visible(key) {
 		t.Error("a forgotten write still hides the store")
+	}
+}
+
+func TestChecksAgainstTheLiveFoo(t *testing.T) {
+	cached := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-foo", UID: "uid", Generation: 2}}
+	seenTo := cached.DeepCopy()
+	seenTo.Status.ObservedGeneration = 2
+	var notFound error = apierrors.NewNotFound(schema.GroupResource{}, "example-foo")
+	for name, test := range map[string]struct {
+		change func(*samplev1alpha1.Foo)
+		want   error
+	}{
+		"it is the same":             {func(*samplev1alpha1.Foo) {}, nil},
+		"it was changed":             {func(foo *samplev1alpha1.Foo) { foo.Generation = 3 }, ErrBehind},
+		"it was replaced":            {func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" }, ErrBehind},
+		"it is being deleted":        {func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &metav1.Time{} }, ErrBehind},
+		"it is gone":                 {func(foo *samplev1alpha1.Foo) { foo.Name = "another" }, notFound},
+		"its status alone was moved": {func(foo *samplev1alpha1.Foo) { foo.Status.ObservedGeneration = 2 }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := cached.DeepCopy()
+			test.change(live)
+			client := fake.NewSimpleClientset(live)
+			foos := client.SamplecontrollerV1alpha1()
+			for _, err := range []error{CheckNewest(t.Context(), foos, cached), CheckRepair(t.Context(), foos, seenTo)} {
+				sameReason := test.want == notFound && apierrors.IsNotFound(err)
+				if !errors.Is(err, test.want) && !sameReason {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+			}
+			client.ClearActions()
+			if err := CheckRepair(t.Context(), foos, cached); err != nil || len(client.Actions()) > 0 {
+				t.Errorf("CheckRepair() of a new wish = %v after %v, want no request", err, client.Actions())
+			}
+		})
 	}
 }

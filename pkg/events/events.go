@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events records Kubernetes events in the background, loses none of them while the process runs, and can wait until
-// all have been sent. (The broadcaster of client-go drops what exceeds its queue, and cannot wait.)
+// Package events records Kubernetes events in the background, without a queue that can be full, and can wait until all have been
+// sent. (The broadcaster of client-go drops what exceeds its queue, and cannot wait.)
 package events
 
 import (
@@ -29,8 +29,6 @@ const (
 	// changes alone reaches them by being used.
 	mostPerObject = 1000
 
-	// senders is how many events are sent at the same time. One sender alone would be slower than a few workers.
-	senders = 8
 	// rememberedEvents is how many events each sender remembers, so that equal ones are counted up.
 	rememberedEvents = 32
 
@@ -42,49 +40,80 @@ const (
 var ErrNotAllSent = errors.New("some events were not sent")
 
 // Recorder is a record.EventRecorder that sends what it records to the API server. The events about one object are sent one
-// after the other, and equal ones are counted up instead of being repeated.
+// after the other, and ones that equal a recent one are counted up instead of being repeated.
 type Recorder struct {
+	client    typedcorev1.EventsGetter
 	scheme    *runtime.Scheme
 	component string
 	logger    klog.Logger
 
-	senders [senders]*sender
+	senders []*sender
 	seed    maphash.Seed
+}
 
-	cancel context.CancelFunc
-	// done is closed when all senders have ended.
-	done chan struct{}
+// occurrence is what an event tells. Thousands may wait to be sent, and so they are smaller than events.
+type occurrence struct {
+	about                      corev1.ObjectReference
+	annotations                map[string]string
+	eventType, reason, message string
+	at                         metav1.Time
+}
+
+// event returns the event that comes from a component.
+func (o *occurrence) event(component string) *corev1.Event {
+	namespace := o.about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        fmt.Sprintf("%s.%x", o.about.Name, o.at.UnixNano()),
+			Namespace:   namespace,
+			Annotations: o.annotations,
+		},
+		InvolvedObject:      o.about,
+		Type:                o.eventType,
+		Reason:              o.reason,
+		Message:             o.message,
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
+		FirstTimestamp:      o.at,
+		LastTimestamp:       o.at,
+		Count:               1,
+	}
 }
 
 // sender sends the events about some of the objects, one event after the other.
 type sender struct {
+	component  string
 	sink       record.EventSink
 	correlator *record.EventCorrelator
 	logger     klog.Logger
 
 	lock   sync.Mutex
-	queue  []*corev1.Event
+	queue  []occurrence
 	closed bool
 	// wake tells that there is something in the queue, or that it is closed.
 	wake chan struct{}
 }
 
-// NewRecorder returns a recorder of events that come from component, about objects whose kinds scheme knows. It does not end
-// with ctx, because the last events are recorded while the process shuts down: Shutdown ends it.
-func NewRecorder(ctx context.Context, client typedcorev1.EventsGetter, scheme *runtime.Scheme, component string) *Recorder {
+// NewRecorder returns a recorder of events that come from component, about objects whose kinds scheme knows. It must be started
+// before the first of them.
+func NewRecorder(client typedcorev1.EventsGetter, scheme *runtime.Scheme, component string) *Recorder {
+	return &Recorder{client: client, scheme: scheme, component: component, seed: maphash.MakeSeed()}
+}
+
+// Start begins to send events, so many at the same time. It does not end with ctx, because the last events are recorded while
+// the process shuts down, but with the function that it returns. That waits until the events recorded so far have been sent. If
+// its context ends before, the events that are left are lost, and the error is ErrNotAllSent.
+func (r *Recorder) Start(ctx context.Context, senders int) (shutdown func(context.Context) error) {
+	r.logger = klog.FromContext(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &Recorder{
-		scheme:    scheme,
-		component: component,
-		logger:    klog.FromContext(ctx),
-		seed:      maphash.MakeSeed(),
-		cancel:    cancel,
-		done:      make(chan struct{}),
-	}
 	var running sync.WaitGroup
-	for i := range r.senders {
+	for range senders {
 		s := &sender{
-			sink: &typedcorev1.EventSinkImpl{Interface: client.Events("")},
+			component: r.component,
+			sink:      &typedcorev1.EventSinkImpl{Interface: r.client.Events("")},
 			correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
 				BurstSize:    mostPerObject,
 				MaxEvents:    mostPerObject,
@@ -93,14 +122,30 @@ func NewRecorder(ctx context.Context, client typedcorev1.EventsGetter, scheme *r
 			logger: r.logger,
 			wake:   make(chan struct{}, 1),
 		}
-		r.senders[i] = s
+		r.senders = append(r.senders, s)
 		running.Go(func() { s.run(ctx) })
 	}
+	done := make(chan struct{})
 	go func() {
 		running.Wait()
-		close(r.done)
+		close(done)
 	}()
-	return r
+	return func(shutdownCtx context.Context) error {
+		defer cancel()
+		for _, s := range r.senders {
+			s.close()
+		}
+		select {
+		case <-done:
+		case <-shutdownCtx.Done():
+			select {
+			case <-done:
+			default:
+				return ErrNotAllSent // A request that hangs is not waited for.
+			}
+		}
+		return nil
+	}
 }
 
 // Event implements record.EventRecorder. It does not wait for the API server.
@@ -120,57 +165,20 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 		r.logger.Error(err, "An event is about an object of an unknown kind", "reason", reason)
 		return
 	}
-	now := metav1.Now()
-	namespace := about.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        fmt.Sprintf("%s.%x", about.Name, now.UnixNano()),
-			Namespace:   namespace,
-			Annotations: annotations,
-		},
-		InvolvedObject:      *about,
-		Type:                eventType,
-		Reason:              reason,
-		Message:             fmt.Sprintf(format, args...),
-		Source:              corev1.EventSource{Component: r.component},
-		ReportingController: r.component,
-		FirstTimestamp:      now,
-		LastTimestamp:       now,
-		Count:               1,
-	}
-	r.senders[maphash.String(r.seed, about.Namespace+"/"+about.Name)%senders].add(event)
+	sender := maphash.String(r.seed, about.Namespace+"/"+about.Name) % uint64(len(r.senders))
+	r.senders[sender].add(occurrence{
+		about: *about, annotations: annotations, eventType: eventType, reason: reason, message: fmt.Sprintf(format, args...), at: metav1.Now(),
+	})
 }
 
-// Shutdown waits until the events recorded so far have been sent, and then ends the recorder. If ctx ends before, the events
-// that are left are lost, and the error is ErrNotAllSent. Further calls do nothing more.
-func (r *Recorder) Shutdown(ctx context.Context) error {
-	for _, s := range r.senders {
-		s.close()
-	}
-	defer r.cancel()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		select {
-		case <-r.done:
-		default:
-			return ErrNotAllSent // A request that hangs is not waited for.
-		}
-	}
-	return nil
-}
-
-func (s *sender) add(event *corev1.Event) {
+func (s *sender) add(what occurrence) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.closed {
-		s.logger.V(2).Info("An event was recorded after the end", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "reason", event.Reason)
+		s.logger.V(2).Info("An event was recorded after the end", "object", klog.KRef(what.about.Namespace, what.about.Name), "reason", what.reason)
 		return
 	}
-	s.queue = append(s.queue, event)
+	s.queue = append(s.queue, what)
 	s.wakeUp()
 }
 
@@ -197,8 +205,8 @@ func (s *sender) run(ctx context.Context) {
 		batch, closed := s.queue, s.closed
 		s.queue = nil
 		s.lock.Unlock()
-		for _, event := range batch {
-			if !s.send(ctx, event) {
+		for i := range batch {
+			if !s.send(ctx, batch[i].event(s.component)) {
 				return
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
@@ -25,10 +26,21 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
+// testRecorder is a Recorder that is started.
+type testRecorder struct {
+	*Recorder
+	Shutdown func(context.Context) error
+}
+
+func startRecorder(ctx context.Context, client kubernetes.Interface) testRecorder {
+	recorder := NewRecorder(client.CoreV1(), scheme.Scheme, "test")
+	return testRecorder{recorder, recorder.Start(ctx, 4)}
+}
+
 func TestShutdownWaitsForAllEvents(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, cancel := context.WithCancel(t.Context())
-	recorder := NewRecorder(ctx, client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(ctx, client)
 	cancel() // The end of the context it was made with must not lose what is recorded during a shutdown.
 	const count = 20
 	for i := range count {
@@ -52,7 +64,7 @@ func TestShutdownWaitsForAllEvents(t *testing.T) {
 
 func TestManyEventsAboutOneObjectAreAllSent(t *testing.T) {
 	client := fake.NewClientset()
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	const count = 40
 	for i := range count {
 		recorder.Eventf(pod("pod"), corev1.EventTypeNormal, "Tested", "test event %d", i)
@@ -69,7 +81,7 @@ func TestManyEventsAboutOneObjectAreAllSent(t *testing.T) {
 
 func TestMoreEventsThanAnyQueueHoldsAreAllSent(t *testing.T) {
 	client := fake.NewClientset()
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	const count = 1200
 	for i := range count {
 		recorder.Event(pod(fmt.Sprintf("pod-%d", i)), corev1.EventTypeNormal, "Tested", "a test event")
@@ -82,7 +94,7 @@ func TestMoreEventsThanAnyQueueHoldsAreAllSent(t *testing.T) {
 
 func TestEqualEventsAreCountedUp(t *testing.T) {
 	client := fake.NewClientset()
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	for range 3 {
 		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "100 % the same")
 	}
@@ -107,7 +119,7 @@ func TestAnEventThatHasExpiredIsCreatedAgain(t *testing.T) {
 		created++
 		return true, action.(clienttesting.CreateAction).GetObject(), nil
 	})
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "the same")
 	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "the same")
 	shutDown(t, recorder)
@@ -130,7 +142,7 @@ func TestAnEventIsRetriedUnlessItIsRefused(t *testing.T) {
 			apierrors.NewForbidden(corev1.Resource("events"), "", nil), // the second,
 			nil, // and the third.
 		}
-		recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+		recorder := startRecorder(t.Context(), client)
 		for i := range 3 {
 			recorder.Eventf(pod("pod"), corev1.EventTypeNormal, "Tested", "test event %d", i)
 		}
@@ -157,7 +169,7 @@ func TestAnEventWhoseAnswerWasLostIsCountedUp(t *testing.T) {
 			return true, nil, errors.New("connection lost")
 		})
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		recorder := NewRecorder(klog.NewContext(t.Context(), logger), client.CoreV1(), scheme.Scheme, "test")
+		recorder := startRecorder(klog.NewContext(t.Context(), logger), client)
 		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
 		recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
 		shutDown(t, recorder)
@@ -176,7 +188,7 @@ func TestShutdownGivesUpWhenItsContextEnds(t *testing.T) {
 	client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	})
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -194,7 +206,7 @@ func TestShutdownDoesNotWaitForARequestThatHangs(t *testing.T) {
 		<-release
 		return true, nil, errors.New("connection reset")
 	})
-	recorder := NewRecorder(t.Context(), client.CoreV1(), scheme.Scheme, "test")
+	recorder := startRecorder(t.Context(), client)
 	recorder.Event(pod("pod"), corev1.EventTypeNormal, "Tested", "")
 	<-hangs
 	ended, end := context.WithCancel(t.Context())
@@ -215,8 +227,8 @@ func (s sink) Create(event *corev1.Event) (*corev1.Event, error) {
 	return event, nil
 }
 
-func newRecorderTo(t *testing.T, create func(*corev1.Event)) *Recorder {
-	recorder := NewRecorder(t.Context(), fake.NewClientset().CoreV1(), scheme.Scheme, "test")
+func newRecorderTo(t *testing.T, create func(*corev1.Event)) testRecorder {
+	recorder := startRecorder(t.Context(), fake.NewClientset())
 	for _, sender := range recorder.senders {
 		sender.sink = sink{create: create}
 	}
@@ -256,7 +268,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 }
 
-func shutDown(t *testing.T, recorder *Recorder) {
+func shutDown(t *testing.T, recorder testRecorder) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

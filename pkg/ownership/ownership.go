@@ -5,13 +5,18 @@
 package ownership
 
 import (
+	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/foostatus"
+	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
 // FooKind is what the owner references to a Foo call it.
@@ -36,15 +41,37 @@ func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
 	return owner != nil && owner.UID == foo.UID
 }
 
-// The names of the indexes: of Deployments by the UID of the Foo that controls them, and of Foos by the namespace/name of
-// the Deployment that they want.
+// ControllingFoo returns the Foo that controls an object, or the tombstone of one, and nil if that Foo is gone or there is none:
+// what a Foo that is gone controlled is garbage collection's.
+func ControllingFoo(foos listers.FooLister, obj any) *samplev1alpha1.Foo {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
+		return nil
+	}
+	owner := FooOf(object)
+	if owner == nil {
+		return nil
+	}
+	foo, err := foos.Foos(object.GetNamespace()).Get(owner.Name)
+	if err != nil || foo.UID != owner.UID {
+		return nil
+	}
+	return foo
+}
+
+// The names of the indexes: of Deployments by the UID of the Foo that controls them, and of Foos that have a problem by the
+// namespace/name of the Deployment that they want.
 const (
-	ByFooUID         = "fooUID"
-	ByDeploymentName = "deploymentName"
+	byFooUID      = "fooUID"
+	byAwaitedName = "awaitedName"
 )
 
 // DeploymentIndexers are the indexes for a cache of Deployments.
-var DeploymentIndexers = cache.Indexers{ByFooUID: func(obj any) ([]string, error) {
+var DeploymentIndexers = cache.Indexers{byFooUID: func(obj any) ([]string, error) {
 	if owner := FooOf(obj.(metav1.Object)); owner != nil {
 		return []string{string(owner.UID)}, nil
 	}
@@ -52,7 +79,38 @@ var DeploymentIndexers = cache.Indexers{ByFooUID: func(obj any) ([]string, error
 }}
 
 // FooIndexers are the indexes for a cache of Foos.
-var FooIndexers = cache.Indexers{ByDeploymentName: func(obj any) ([]string, error) {
+var FooIndexers = cache.Indexers{byAwaitedName: func(obj any) ([]string, error) {
 	foo := obj.(*samplev1alpha1.Foo)
+	if !foostatus.HasProblem(foo) {
+		return nil, nil // Only a Foo with a problem can be waiting for a name, and few have one.
+	}
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
+
+// OtherDeployments returns those of the Deployments that a Foo controls, in a cache with DeploymentIndexers, that have another
+// name than the one that it wants, and are not being deleted.
+func OtherDeployments(deployments cache.Indexer, foo *samplev1alpha1.Foo) []*appsv1.Deployment {
+	owned, err := deployments.ByIndex(byFooUID, string(foo.UID))
+	utilruntime.Must(err) // The index is missing.
+	var others []*appsv1.Deployment
+	for _, obj := range owned {
+		deployment := obj.(*appsv1.Deployment)
+		if deployment.Name != foo.Spec.DeploymentName && deployment.Namespace == foo.Namespace && deployment.DeletionTimestamp == nil {
+			others = append(others, deployment)
+		}
+	}
+	return others
+}
+
+// WaitingFoos returns the Foos, of a cache with FooIndexers, that have a problem and want the name of a Deployment, which may be
+// the tombstone of one.
+func WaitingFoos(foos cache.Indexer, deployment any) []any {
+	objectRef, err := cache.DeletionHandlingObjectToName(deployment)
+	if err != nil {
+		utilruntime.HandleError(err)
+		return nil
+	}
+	waiting, err := foos.ByIndex(byAwaitedName, objectRef.String())
+	utilruntime.Must(err) // The index is missing.
+	return waiting
+}

@@ -7,128 +7,121 @@ package priority
 
 import (
 	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// share is how many items are handed out while one that can wait is, so that however much news there is, those get their turn.
-const share = 8
+// backlog is what workqueue_depth leaves out.
+var backlog = metrics.NewGauge(&metrics.GaugeOpts{
+	Subsystem: "sample_controller", Name: "backlog", StabilityLevel: metrics.ALPHA,
+	Help: "Number of Foos of the first list or of a resync that wait until the workqueue has room for them.",
+})
 
-// Queue is a rate-limited workqueue of two priorities. Within each, the order is that of the calls.
+func init() { legacyregistry.MustRegister(backlog) }
+
+// Queue is a rate-limited workqueue and, before it, a backlog of items that can wait. Of these there are never more than a few in
+// the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	order *order[T]
+
+	lock sync.Mutex
+	// waiting is the backlog. Its order is that of order, which also holds earlier places of items that no longer wait.
+	waiting map[T]struct{}
+	order   []T
+	// admitted are the items of the backlog that are in the workqueue or being worked on, at most limit.
+	admitted map[T]struct{}
+	limit    int
+}
+
+// NewRateLimiter returns how retries wait: 5 ms at first, each time twice as long, and 1000 s at most; all together 50 times a
+// second, after a burst of 300. The longer of the two waits counts.
+func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
+		&workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
+	)
 }
 
 // NewQueue returns a queue whose metrics have the given name, and whose retries wait as the rate limiter says.
 func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	order := newOrder[T]()
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: order})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: queue})
+	config := workqueue.TypedRateLimitingQueueConfig[T]{Name: name}
 	return &Queue[T]{
-		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
-			workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying}),
-		order: order,
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter, config),
+		waiting:                    map[T]struct{}{},
+		admitted:                   map[T]struct{}{},
+		limit:                      1,
 	}
 }
 
-// Add adds an item about which there is news. If it is waiting, it waits no longer. What is added after a delay counts as news.
+// SetLimit sets how many items of the backlog are worked on at the same time, which is 1 at first. Fewer than there are workers
+// let news find one that is free, and an API server with time for it.
+func (q *Queue[T]) SetLimit(limit int) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.limit = limit
+	q.admit()
+}
+
+// Add adds an item about which there is news. If it is in the backlog, it waits no longer.
 func (q *Queue[T]) Add(item T) {
-	q.order.expect(item, true)
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.leave(item)
 	q.TypedRateLimitingInterface.Add(item)
 }
 
-// AddLater adds an item that can wait. An item about which there is news, and which has not been handed out since, stays where
-// it is.
+// AddLater adds an item to the end of the backlog, unless it is there already, or has just been admitted from there.
 func (q *Queue[T]) AddLater(item T) {
-	q.order.expect(item, false)
-	q.TypedRateLimitingInterface.Add(item)
-}
-
-// order is the workqueue.Queue of a Queue. It is called with the workqueue's lock held, but for expect.
-type order[T comparable] struct {
-	lock sync.Mutex
-	// expected says of items that are being added whether there is news about them. If such an item is being worked on, the
-	// workqueue keeps it back until that is done.
-	expected map[T]bool
-
-	news []T
-	// later holds the items that can wait, and earlier places of items that no longer do. waiting are those that do.
-	later   []T
-	waiting map[T]struct{}
-	// turns counts the items that were handed out.
-	turns int
-}
-
-func newOrder[T comparable]() *order[T] {
-	return &order[T]{expected: map[T]bool{}, waiting: map[T]struct{}{}}
-}
-
-func (o *order[T]) expect(item T, isNews bool) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	o.expected[item] = isNews || o.expected[item]
-}
-
-// isNews reports whether there is news about an item that is added, and ends the expectation. o.lock is held.
-func (o *order[T]) isNews(item T) bool {
-	isNews, ok := o.expected[item]
-	delete(o.expected, item)
-	return isNews || !ok
-}
-
-// Push implements workqueue.Queue.
-func (o *order[T]) Push(item T) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	if o.isNews(item) {
-		o.news = append(o.news, item)
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	if _, waits := q.waiting[item]; waits {
 		return
 	}
-	o.later = append(o.later, item)
-	o.waiting[item] = struct{}{}
-}
-
-// Touch implements workqueue.Queue.
-func (o *order[T]) Touch(item T) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	if _, waits := o.waiting[item]; o.isNews(item) && waits {
-		o.stopWaiting(item)
-		o.news = append(o.news, item)
+	if _, isIn := q.admitted[item]; isIn {
+		q.TypedRateLimitingInterface.Add(item)
+		return
 	}
+	q.waiting[item] = struct{}{}
+	q.order = append(q.order, item)
+	backlog.Inc()
+	q.admit()
 }
 
-// Len implements workqueue.Queue.
-func (o *order[T]) Len() int {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	return len(o.news) + len(o.waiting)
+// Done says that the work on an item has ended, so that the next one of the backlog can line up.
+func (q *Queue[T]) Done(item T) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.TypedRateLimitingInterface.Done(item)
+	delete(q.admitted, item)
+	q.admit()
 }
 
-// Pop implements workqueue.Queue.
-func (o *order[T]) Pop() (item T) {
-	o.lock.Lock()
-	defer o.lock.Unlock()
-	o.turns++
-	if len(o.waiting) == 0 || len(o.news) > 0 && o.turns%share != 0 {
-		item, o.news = o.news[0], o.news[1:]
-		return item
-	}
-	for {
-		item, o.later = o.later[0], o.later[1:]
-		if _, waits := o.waiting[item]; waits {
-			o.stopWaiting(item)
-			return item
+// admit lets items of the backlog into the workqueue, as far as the limit allows. q.lock is held.
+func (q *Queue[T]) admit() {
+	for len(q.admitted) < q.limit && len(q.waiting) > 0 {
+		item := q.order[0]
+		q.order = q.order[1:]
+		if _, waits := q.waiting[item]; waits {
+			q.leave(item)
+			q.admitted[item] = struct{}{}
+			q.TypedRateLimitingInterface.Add(item)
 		}
 	}
 }
 
-// stopWaiting takes an item from those that wait. o.lock is held.
-func (o *order[T]) stopWaiting(item T) {
-	delete(o.waiting, item)
-	if len(o.waiting) == 0 {
-		o.later = nil                // Only places of items that no longer wait are left.
-		o.waiting = map[T]struct{}{} // One that has grown does not shrink.
+// leave takes an item from the backlog, if it is there. q.lock is held.
+func (q *Queue[T]) leave(item T) {
+	if _, waits := q.waiting[item]; !waits {
+		return
+	}
+	delete(q.waiting, item)
+	backlog.Dec()
+	if len(q.waiting) == 0 {
+		q.order = nil                // Only places of items that no longer wait are left.
+		q.waiting = map[T]struct{}{} // One that has grown does not shrink.
 	}
 }

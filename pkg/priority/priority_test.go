@@ -12,22 +12,65 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics/testutil"
 )
 
 func newTestQueue(t *testing.T) *Queue[string] {
+	backlog.Set(0)
 	queue := NewQueue("", workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second))
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
 
+// take hands out the next item.
+func take[T comparable](queue *Queue[T]) T {
+	item, _ := queue.Get()
+	return item
+}
+
 // drain hands out all items.
 func drain(queue *Queue[string]) (items []string) {
 	for queue.Len() > 0 {
-		item, _ := queue.Get()
-		queue.Done(item)
+		item := take(queue)
 		items = append(items, item)
+		queue.Done(item)
 	}
 	return items
+}
+
+func wantNothingLeft[T comparable](t *testing.T, queue *Queue[T]) {
+	t.Helper()
+	if len(queue.waiting)+len(queue.order)+len(queue.admitted) > 0 {
+		t.Errorf("left are %d waiting, %d places and %d admitted", len(queue.waiting), len(queue.order), len(queue.admitted))
+	}
+	if got, err := testutil.GetGaugeMetricValue(backlog); err != nil || got != 0 {
+		t.Errorf("the backlog's metric is %v, %v", got, err)
+	}
+}
+
+func TestRetriesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewRateLimiter[int]()
+		for i, want := range map[int]time.Duration{0: 5 * time.Millisecond, 1: 10 * time.Millisecond, 2: 20 * time.Millisecond, 30: 1000 * time.Second} {
+			limiter.Forget(0)
+			for range i {
+				limiter.When(0)
+			}
+			if got := limiter.When(0); got != want {
+				t.Errorf("retry %d of an item waits %s, want %s", i, got, want)
+			}
+		}
+		limiter = NewRateLimiter[int]()
+		for i := range 400 {
+			got, want := limiter.When(i), 5*time.Millisecond
+			if i >= 300 {
+				want = max(want, time.Duration(i-299)*20*time.Millisecond)
+			}
+			if got != want {
+				t.Fatalf("retry %d of all waits %s, want %s", i, got, want)
+			}
+		}
+	})
 }
 
 func TestNewsGoesFirst(t *testing.T) {
@@ -38,55 +81,53 @@ func TestNewsGoesFirst(t *testing.T) {
 		"what can wait is handed out in its order": {func(q *Queue[string]) {
 			q.AddLater("a")
 			q.AddLater("b")
-		}, []string{"a", "b"}},
-		"news is handed out in its order, and first": {func(q *Queue[string]) {
+			q.AddLater("c")
+		}, []string{"a", "b", "c"}},
+		"news goes before all but one of what can wait": {func(q *Queue[string]) {
 			q.AddLater("a")
-			q.Add("b")
+			q.AddLater("b")
 			q.Add("c")
-		}, []string{"b", "c", "a"}},
+			q.Add("d")
+		}, []string{"a", "c", "d", "b"}},
 		"an item stands there once, however often it is added": {func(q *Queue[string]) {
 			q.Add("a")
 			q.Add("b")
-			q.AddLater("a")
+			q.AddLater("c")
 			q.Add("a")
-		}, []string{"a", "b"}},
+			q.AddLater("c")
+		}, []string{"a", "b", "c"}},
 		"news about an item that waits ends its waiting": {func(q *Queue[string]) {
 			q.AddLater("a")
 			q.AddLater("b")
-			q.Add("b")
-		}, []string{"b", "a"}},
-		"an item whose waiting was ended is not handed out at its old place as well": {func(q *Queue[string]) {
-			q.AddLater("a")
-			q.AddLater("b")
-			q.Add("a")
-		}, []string{"a", "b"}},
+			q.AddLater("c")
+			q.Add("c")
+		}, []string{"a", "c", "b"}},
 		"an item that waits keeps its place when it is added again": {func(q *Queue[string]) {
 			q.AddLater("a")
 			q.AddLater("b")
-			q.AddLater("a")
-		}, []string{"a", "b"}},
+			q.AddLater("c")
+			q.AddLater("b")
+		}, []string{"a", "b", "c"}},
 		"an item that waited once can wait again": {func(q *Queue[string]) {
 			q.AddLater("a")
+			q.Done(take(q))
 			q.AddLater("b")
-			q.Add("b")
-			item, _ := q.Get()
-			q.Done(item)
-			q.AddLater("b")
-		}, []string{"a", "b"}},
-		"news about an item that is being worked on goes first": {func(q *Queue[string]) {
-			q.Add("a")
-			item, _ := q.Get()
-			q.AddLater("b")
-			q.Add("a")
 			q.AddLater("a")
-			q.Done(item)
-		}, []string{"a", "b"}},
+		}, []string{"b", "a"}},
+		"news about an item that is being worked on is handed out after that": {func(q *Queue[string]) {
+			q.Add("a")
+			q.Get()
+			q.Add("a")
+			q.AddLater("b")
+			q.AddLater("c")
+			q.Done("a")
+		}, []string{"b", "a", "c"}},
 		"what can wait does so although it is being worked on": {func(q *Queue[string]) {
 			q.Add("a")
-			item, _ := q.Get()
+			q.Get()
 			q.AddLater("b")
 			q.AddLater("a")
-			q.Done(item)
+			q.Done("a")
 		}, []string{"b", "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +136,7 @@ func TestNewsGoesFirst(t *testing.T) {
 			if got := drain(queue); !slices.Equal(got, test.want) {
 				t.Errorf("handed out %v, want %v", got, test.want)
 			}
+			wantNothingLeft(t, queue)
 		})
 	}
 }
@@ -103,10 +145,11 @@ func TestARetryIsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		queue := newTestQueue(t)
 		queue.AddLater("a")
-		queue.AddRateLimited("b")
+		queue.AddLater("b")
+		queue.AddRateLimited("c")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got, want := drain(queue), []string{"b", "a"}; !slices.Equal(got, want) {
+		if got, want := drain(queue), []string{"a", "c", "b"}; !slices.Equal(got, want) {
 			t.Errorf("handed out %v, want %v", got, want)
 		}
 	})
@@ -114,39 +157,79 @@ func TestARetryIsNews(t *testing.T) {
 
 func TestWhatCanWaitGetsItsTurn(t *testing.T) {
 	queue := newTestQueue(t)
-	queue.AddLater("patient")
 	queue.Add("busy")
-	for range 2 * share {
-		item, _ := queue.Get()
-		queue.Add(item) // There is always news about it.
-		queue.Done(item)
+	queue.AddLater("patient")
+	for range 2 {
+		item := take(queue)
 		if item == "patient" {
 			return
 		}
+		queue.Add(item) // There is always news about it.
+		queue.Done(item)
 	}
-	t.Errorf("not handed out within %d turns", 2*share)
+	t.Error("not handed out in the second turn")
+}
+
+func TestTheBacklogLeavesWorkersFreeForNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := newTestQueue(t)
+		queue.SetLimit(2)
+		for _, item := range []string{"a", "b", "c", "d"} {
+			queue.AddLater(item)
+		}
+		first, second := take(queue), take(queue)
+		if first != "a" || second != "b" || queue.Len() != 0 {
+			t.Errorf("after %q and %q there are %d more, want none as long as these are worked on", first, second, queue.Len())
+		}
+		free := make(chan string)
+		go func() { free <- take(queue) }()
+		synctest.Wait()
+		queue.Add("d")
+		if got := <-free; got != "d" {
+			t.Errorf("the free worker got %q, want the news about an item that waits", got)
+		}
+		queue.Done("b")
+		if got := take(queue); got != "c" {
+			t.Errorf("handed out %q, want the next of the backlog", got)
+		}
+	})
+}
+
+func TestAHigherLimitLetsInWhatWaits(t *testing.T) {
+	queue := newTestQueue(t)
+	for _, item := range []string{"a", "b", "c"} {
+		queue.AddLater(item)
+	}
+	if got, err := testutil.GetGaugeMetricValue(backlog); err != nil || got != 2 {
+		t.Errorf("the backlog's metric is %v, %v, want 2", got, err)
+	}
+	queue.SetLimit(3)
+	if got := queue.Len(); got != 3 {
+		t.Errorf("%d are in the workqueue, want 3", got)
+	}
 }
 
 func TestNothingIsKeptOfWhatWasHandedOut(t *testing.T) {
 	queue := newTestQueue(t)
+	queue.Add("busy")
+	take(queue)
+	queue.AddLater("patient")
 	for range 100 {
 		queue.AddLater("a")
 		queue.Add("a")
 		drain(queue)
 	}
-	if o := queue.order; len(o.expected)+len(o.waiting)+len(o.news)+len(o.later) > 0 {
-		t.Errorf("left are %d expected, %d waiting, %d news and %d later", len(o.expected), len(o.waiting), len(o.news), len(o.later))
-	}
+	queue.Done("busy")
+	wantNothingLeft(t, queue)
 }
 
-func TestAtShutdownWhatIsThereIsHandedOutAndNothingElse(t *testing.T) {
+func TestNothingIsHandedOutThatComesAfterTheShutdown(t *testing.T) {
 	queue := newTestQueue(t)
-	queue.AddLater("a")
-	queue.Add("b")
+	queue.Add("a")
 	queue.ShutDown()
-	queue.Add("c")
-	queue.AddLater("d")
-	if got, want := drain(queue), []string{"b", "a"}; !slices.Equal(got, want) {
+	queue.Add("b")
+	queue.AddLater("c")
+	if got, want := drain(queue), []string{"a"}; !slices.Equal(got, want) {
 		t.Errorf("handed out %v, want %v", got, want)
 	}
 	if item, shutdown := queue.Get(); !shutdown {
@@ -156,8 +239,14 @@ func TestAtShutdownWhatIsThereIsHandedOutAndNothingElse(t *testing.T) {
 
 // Many add and many work at the same time: each item is worked on by one at a time, and again after it was last added.
 func TestNothingIsLost(t *testing.T) {
+	synctest.Test(t, testNothingIsLost)
+}
+
+func testNothingIsLost(t *testing.T) {
+	backlog.Set(0)
 	const items, times, hands = 20, 500, 4
 	queue := NewQueue("", workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Millisecond, time.Second))
+	queue.SetLimit(hands / 2)
 	var added, seen [items]atomic.Int64
 	var busy [items]atomic.Bool
 	var adders, workers sync.WaitGroup
@@ -189,14 +278,13 @@ func TestNothingIsLost(t *testing.T) {
 		})
 	}
 	adders.Wait()
-	queue.ShutDownWithDrain()
+	synctest.Wait() // All workers ask for more.
+	queue.ShutDown()
 	workers.Wait()
 	for item := range items {
 		if got, want := seen[item].Load(), added[item].Load(); got != want {
 			t.Errorf("%d was added %d times, and last handed out after %d", item, want, got)
 		}
 	}
-	if o := queue.order; len(o.expected)+len(o.waiting)+len(o.news)+len(o.later) > 0 {
-		t.Errorf("left are %d expected, %d waiting, %d news and %d later", len(o.expected), len(o.waiting), len(o.news), len(o.later))
-	}
+	wantNothingLeft(t, queue)
 }

@@ -1,11 +1,12 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervision runs syncs so that each of them is counted and timed, and none can take the process down. Its metrics
-// are in the registry of k8s.io/component-base.
+// Package supervision runs syncs so that each of them is timed, counted and told of in the log, none can take the process down,
+// and those that are running when it ends may finish. Its metrics are in the registry of k8s.io/component-base.
 package supervision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -13,8 +14,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
 
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
@@ -71,23 +74,42 @@ func init() {
 	}
 }
 
-// Run runs a sync and returns its error, what kind of end that is, and how long it took. A panic becomes an error that holds
-// its stack.
-func Run(sync func() error) (result Result, duration time.Duration, err error) {
+// quietRetries is how often a Foo may have been queued again until it is an error, and not the ordinary course of things, that
+// something has only just changed or gone.
+const quietRetries = 5
+
+// Run syncs the Foo of that namespace/name and returns how that ended. The log tells of failures, but not of a Problem, which the
+// sync itself has told. The number of retries is how often the Foo has been queued again since its last success.
+func Run(ctx context.Context, objectRef cache.ObjectName, retries int, sync func(context.Context, cache.ObjectName) error) Result {
 	active.Inc()
 	start := time.Now()
+	result, err := guard(func() error { return sync(ctx, objectRef) })
+	duration := time.Since(start)
+	active.Dec()
+	seconds.Observe(duration.Seconds())
+	total.WithLabelValues(string(result)).Inc()
+
+	logger := klog.FromContext(ctx)
+	logger.V(4).Info("Finished syncing", "foo", objectRef, "duration", duration, "result", result, "err", err)
+	switch {
+	case result == Success, result == Waiting, result == Problem:
+	case result == Superseded && retries < quietRetries, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	default:
+		logger.Error(err, "Sync failed; retrying with backoff", "foo", objectRef)
+	}
+	return result
+}
+
+// guard makes an error that holds the stack of a panic.
+func guard(sync func() error) (result Result, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			result, err = Panic, fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 			panics.Inc()
 		}
-		duration = time.Since(start)
-		active.Dec()
-		seconds.Observe(duration.Seconds())
-		total.WithLabelValues(string(result)).Inc()
 	}()
 	err = sync()
-	return resultOf(err), 0, err
+	return resultOf(err), err
 }
 
 func resultOf(err error) Result {
@@ -103,4 +125,21 @@ func resultOf(err error) Result {
 		return Problem
 	}
 	return Error
+}
+
+// Grace returns a context for syncs that may outlive ctx, by the given period at most. If it ends then, its cause is an error
+// that says so; end ends it before.
+func Grace(ctx context.Context, period time.Duration) (graceCtx context.Context, end func()) {
+	graceCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(period):
+			cancel(fmt.Errorf("syncs were still running %s after the shutdown began and were cut short", period))
+		case <-graceCtx.Done():
+		}
+	})
+	return graceCtx, func() {
+		stop()
+		cancel(nil)
+	}
 }
