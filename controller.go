@@ -363,10 +363,10 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 // Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
-	if apierrors.IsNotFound(err) {
-		return c.createDeployment(ctx, foo)
-	}
 	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return c.createDeployment(ctx, foo)
+		}
 		return nil, false, err
 	}
 	if !ownership.Controls(foo, deployment) {
