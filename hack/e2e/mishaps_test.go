@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -46,6 +44,7 @@ func startRestarted(t *testing.T, namespace string, number int, seed uint64) *re
 	}
 	in.runs = []*process{in.start()}
 	go in.keepRunning()
+	t.Cleanup(func() { <-in.stopped }) // So that nothing is started once the test is over.
 	return in
 }
 
@@ -58,7 +57,11 @@ func (in *restarted) current() *process {
 func (in *restarted) keepRunning() {
 	defer close(in.stopped)
 	for {
-		<-in.current().exited
+		select {
+		case <-in.current().exited:
+		case <-in.t.Context().Done(): // It is killed by its own clean-up, which comes later.
+			return
+		}
 		select {
 		case <-in.stopping:
 			return
@@ -117,6 +120,8 @@ type mishaps struct {
 	counts    map[string]int
 	enough    chan struct{}
 	done      chan struct{}
+	// end returns once the last mishap is over.
+	end func()
 }
 
 // shareOfFaults is the share of requests and watches that fail during a random walk.
@@ -168,10 +173,15 @@ func startMishaps(t *testing.T, instances []*restarted, seed uint64) *mishaps {
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), instances: instances, counts: map[string]int{},
 		enough: make(chan struct{}), done: make(chan struct{}),
 	}
+	m.end = sync.OnceFunc(func() {
+		close(m.enough)
+		<-m.done
+	})
 	for _, in := range instances {
 		in.proxy.SetRules(randomFaults(shareOfFaults)...)
 	}
 	go m.run()
+	t.Cleanup(m.end) // A test that fails does not stop them, and the tests that follow need what they broke.
 	return m
 }
 
@@ -195,23 +205,12 @@ func (m *mishaps) run() {
 // stop returns once the last mishap is over, and no request fails any more. It returns how often each fault struck.
 func (m *mishaps) stop() map[string]int {
 	m.t.Helper()
-	close(m.enough)
-	<-m.done
+	m.end()
 	for _, in := range m.instances {
 		in.proxy.SetRules()
 		m.counts = sum(m.counts, in.proxy.Injected())
 	}
 	return m.counts
-}
-
-// waitForControllerManager returns when the controller manager works: each new namespace gets a service account from it.
-func waitForControllerManager(t *testing.T) {
-	t.Helper()
-	namespace := newNamespace(t)
-	eventually(t, convergence, func() error {
-		_, err := kubeClient.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
-		return err
-	})
 }
 
 func (m *mishaps) someView() []string { return views[m.random.IntN(len(views))] }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -234,12 +235,19 @@ func createFooSurely(t *testing.T, namespace, name string) {
 	}
 }
 
+// What begins and ends outages does not end the test when it fails: what was begun has to be ended, for the sake of the tests
+// that follow, and mishaps have a goroutine of their own.
+
 func kill(component cluster.Component) func(*testing.T) {
-	return func(t *testing.T) { must(t, local.Kill(component)) }
+	return func(t *testing.T) { should(t, local.Kill(component)) }
 }
 
 func restart(component cluster.Component) func(*testing.T) {
-	return func(t *testing.T) { must(t, local.Restart(t.Context(), component)) }
+	return func(t *testing.T) {
+		ctx, cancel := untilHealed(t)
+		defer cancel()
+		should(t, local.Restart(ctx, component))
+	}
 }
 
 // restartWithWatchers restarts a component, and those that watch what it stores: after outages in a row, they may wait for a
@@ -260,20 +268,52 @@ func restartWatchers(t *testing.T) {
 	waitForControllerManager(t)
 }
 
+// waitForControllerManager returns when the controller manager works: each new namespace gets a service account from it.
+func waitForControllerManager(t *testing.T) {
+	t.Helper()
+	ctx, cancel := untilHealed(t)
+	defer cancel()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "managed-"}}
+	namespace, err := kubeClient.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	should(t, poll(ctx, convergence, func() error {
+		_, err := kubeClient.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	}))
+	should(t, kubeClient.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{}))
+}
+
 func freeze(component cluster.Component) func(*testing.T) {
-	return func(t *testing.T) { must(t, local.Freeze(component)) }
+	return func(t *testing.T) { should(t, local.Freeze(component)) }
 }
 
 func resume(component cluster.Component) func(*testing.T) {
-	return func(t *testing.T) { must(t, local.Resume(component)) }
+	return func(t *testing.T) { should(t, local.Resume(component)) }
 }
 
 func takePermissions(t *testing.T) {
-	must(t, kubeClient.RbacV1().ClusterRoleBindings().Delete(t.Context(), user, metav1.DeleteOptions{}))
-	must(t, kubeClient.RbacV1().ClusterRoles().Delete(t.Context(), user, metav1.DeleteOptions{}))
+	ctx, cancel := untilHealed(t)
+	defer cancel()
+	should(t, kubeClient.RbacV1().ClusterRoleBindings().Delete(ctx, user, metav1.DeleteOptions{}))
+	should(t, kubeClient.RbacV1().ClusterRoles().Delete(ctx, user, metav1.DeleteOptions{}))
 }
 
-func givePermissions(t *testing.T) { must(t, grantPermissions(kubeClient)) }
+func givePermissions(t *testing.T) { should(t, grantPermissions(kubeClient)) }
+
+// untilHealed returns a context that goes on when the test fails meanwhile, but not for ever.
+func untilHealed(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.Context()), 2*convergence)
+}
+
+func should(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()

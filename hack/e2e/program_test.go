@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -159,12 +160,9 @@ func grantPermissions(client kubernetes.Interface) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
 	}
-	_, err := client.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	_, err = client.RbacV1().ClusterRoleBindings().Create(context.Background(), binding, metav1.CreateOptions{})
-	return err
+	_, roleErr := client.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{})
+	_, bindingErr := client.RbacV1().ClusterRoleBindings().Create(context.Background(), binding, metav1.CreateOptions{})
+	return errors.Join(roleErr, bindingErr)
 }
 
 // kubectl runs kubectl as the cluster's administrator and returns what it printed.
@@ -190,19 +188,24 @@ func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
 // eventually polls until check returns nil. At the timeout the test fails with the last error.
 func eventually(t *testing.T, timeout time.Duration, check func() error) {
 	t.Helper()
+	must(t, poll(t.Context(), timeout, check))
+}
+
+// poll is eventually for those who may not end the test.
+func poll(ctx context.Context, timeout time.Duration, check func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
 		err := check()
 		if err == nil {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s still: %v", timeout, err)
+			return fmt.Errorf("after %s still: %w", timeout, err)
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
