@@ -85,7 +85,7 @@ func TestAllNamespacesAreServedUnlessOneIsNamed(t *testing.T) {
 func TestScalingAFooScalesItsDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	startController(t, namespace)
+	startController(t, namespace, "-resync-period=0") // Only the watches tell the status.
 	createFoo(t, namespace, "scaled", "scaled", 1)
 	for _, replicas := range []int32{1, 10, 1} {
 		kubectl(t, "scale", "-n", namespace, "foo/scaled", fmt.Sprintf("--replicas=%d", replicas))

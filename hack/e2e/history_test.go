@@ -189,6 +189,7 @@ func (h *history) judge(requests []faults.Request) {
 	h.learn(requests...)
 	h.lock.Lock()
 	defer h.lock.Unlock()
+	served := map[int]bool{}
 	for i, request := range requests {
 		if request.Code < 200 || request.Code > 299 {
 			continue
@@ -206,7 +207,7 @@ func (h *history) judge(requests []faults.Request) {
 				h.t.Errorf("%s: it was not the Foo's before: %+v", what, before)
 			}
 		case "delete deployments":
-			h.judgeDeletion(what, request, requests[:i])
+			h.judgeDeletion(what, request, requests[:i], served)
 		case "get foos", "get deployments", "update foos/status", "create events", "patch events", "get leases", "create leases", "update leases":
 		default:
 			h.t.Errorf("%s: the program has no business to do that", what)
@@ -214,7 +215,8 @@ func (h *history) judge(requests []faults.Request) {
 	}
 }
 
-func (h *history) judgeDeletion(what string, deletion faults.Request, before []faults.Request) {
+// judgeDeletion judges one deletion by the requests before it, of which those that it marks as served have let another one happen.
+func (h *history) judgeDeletion(what string, deletion faults.Request, before []faults.Request, served map[int]bool) {
 	h.t.Helper()
 	status, ok := deletion.Object.(*metav1.Status)
 	if !ok || status.Details == nil || len(h.states(status.Details.UID)) == 0 {
@@ -227,7 +229,7 @@ func (h *history) judgeDeletion(what string, deletion faults.Request, before []f
 		h.t.Errorf("%s: it was no Foo's", what)
 		return
 	}
-	for _, read := range slices.Backward(before) {
+	for i, read := range slices.Backward(before) {
 		foo, ok := read.Object.(*samplev1alpha1.Foo)
 		if !ok || read.Verb != "get" || foo.UID != owner.UID || read.Answered.IsZero() || read.Answered.After(deletion.Sent) {
 			continue
@@ -235,6 +237,10 @@ func (h *history) judgeDeletion(what string, deletion faults.Request, before []f
 		if foo.Spec.DeploymentName == deletion.Name || foo.DeletionTimestamp != nil {
 			h.t.Errorf("%s: the Foo, read just before, said %+v", what, foo)
 		}
+		if served[i] {
+			h.t.Errorf("%s: the Foo was not read again after another deletion", what)
+		}
+		served[i] = true
 		return
 	}
 	h.t.Errorf("%s: the Foo was not read before", what)
@@ -261,17 +267,36 @@ func (h *history) judgeLeadership(requests []faults.Request) (judged int) {
 			}
 			continue
 		}
-		written, ok := request.Object.(metav1.Object)
-		if !ok || written.GetResourceVersion() == "" {
-			continue // A deletion.
+		resourceVersion := h.writtenAt(request)
+		if resourceVersion == "" {
+			continue
 		}
 		judged++
-		before, _ := h.before(lease, written.GetResourceVersion()).(*coordinationv1.Lease)
+		before, _ := h.before(lease, resourceVersion).(*coordinationv1.Lease)
 		if before == nil || ptr.Deref(before.Spec.HolderIdentity, "") != identity || identity == "" {
 			h.t.Errorf("%s %s %s/%s by %q while the Lease was %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, before)
 		}
 	}
 	return judged
+}
+
+// writtenAt returns the resource version that a write has brought about, or "" if it is not known. Only the watch tells that of a
+// deletion.
+func (h *history) writtenAt(request faults.Request) string {
+	switch answer := request.Object.(type) {
+	case metav1.Object:
+		return answer.GetResourceVersion()
+	case *metav1.Status:
+		if answer.Details == nil || !h.deleted[answer.Details.UID] {
+			return ""
+		}
+		seen := h.seen[answer.Details.UID]
+		// A watch that missed the deletion gives the last state that it knows once more, which says nothing of when.
+		if last := len(seen) - 1; last > 0 && seen[last].GetResourceVersion() != seen[last-1].GetResourceVersion() {
+			return seen[last].GetResourceVersion()
+		}
+	}
+	return ""
 }
 
 var finished = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)

@@ -5,8 +5,10 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,6 +44,17 @@ func TestTheFirstSignalDrains(t *testing.T) {
 				t.Errorf("observedGeneration = %d: the sync that was running was not finished", got)
 			}
 			wantEvent(t, foo, "Normal", "Synced", "Foo synced successfully")
+			log := controller.log.String()
+			for _, text := range []string{
+				"Setting up event handlers", "Starting Foo controller", "Waiting for informer caches to sync", "Starting workers",
+				"Started workers", "Shutting down workers",
+			} {
+				_, after, found := strings.Cut(log, text)
+				if !found {
+					t.Fatalf("the log does not say %q after what comes before it, as tutorials show it:\n%s", text, controller.log)
+				}
+				log = after
+			}
 		})
 	}
 }
@@ -73,6 +86,72 @@ func TestAHangingSyncIsCutShortAtTheShutdownTimeout(t *testing.T) {
 	if last := controller.lastLine(); !strings.Contains(last, "cut short") {
 		t.Errorf("the last line is %q", last)
 	}
+}
+
+func TestAsManyFoosAreSyncedAtOnceAsThereAreWorkers(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	gate := startGate(t)
+	gate.startController(t, namespace, "-workers=3")
+	for i := range 4 {
+		name := fmt.Sprintf("busy-%d", i)
+		createFoo(t, namespace, name, name, 1)
+	}
+	var held chan struct{}
+	arrives := func() bool {
+		select {
+		case held = <-gate.arrived:
+			return true
+		case <-time.After(convergence):
+			return false
+		}
+	}
+	for i := range 3 {
+		if !arrives() {
+			t.Fatalf("%d Foos are synced at once, want 3", i)
+		}
+	}
+	select {
+	case <-gate.arrived:
+		t.Fatal("a fourth Foo is synced beside three others")
+	case <-time.After(immediately): // Time enough for a fourth worker.
+	}
+	close(held)
+	if !arrives() {
+		t.Error("the fourth Foo is not synced although a worker has time for it")
+	}
+}
+
+func TestRequestsAreLimitedIfThatIsWanted(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	startController(t, namespace, "-kube-api-qps=2", "-kube-api-burst=1")
+	const foos = 6
+	for i := range foos {
+		name := fmt.Sprintf("limited-%d", i)
+		createFoo(t, namespace, name, name, 1)
+	}
+	eventually(t, 2*convergence, func() error {
+		requests, err := local.Requests()
+		if err != nil {
+			return err
+		}
+		var times []time.Time
+		for _, request := range requests {
+			if request.User == user && request.Namespace == namespace && request.Verb == "create" && request.Resource == "deployments" {
+				times = append(times, request.Received)
+			}
+		}
+		if len(times) < foos {
+			return fmt.Errorf("%d Deployments are created", len(times))
+		}
+		// Two in a second are 2.5 s for six. The first may be half a second late.
+		slices.SortFunc(times, time.Time.Compare)
+		if took := times[foos-1].Sub(times[0]); took < 2*time.Second {
+			t.Errorf("%d Deployments were created within %s at two requests in a second", foos, took)
+		}
+		return nil
+	})
 }
 
 func TestAMissingCustomResourceDefinitionIsReportedAndWaitedFor(t *testing.T) {
