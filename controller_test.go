@@ -700,7 +700,7 @@ func TestTheStatusOfADeploymentIsGathered(t *testing.T) {
 		f := newFixture(t, foo())
 		old, rolled := deployment(), deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
 		f.handleDeploymentUpdate(old, rolled)
-		time.Sleep(rolloutPeriod - 1)
+		time.Sleep(rolloutPeriod - time.Nanosecond)
 		synctest.Wait()
 		if got := f.workqueue.Len(); got != 0 {
 			t.Errorf("%d are queued at once, want none", got)

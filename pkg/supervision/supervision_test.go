@@ -94,11 +94,11 @@ func TestGraceOutlivesItsContextByThePeriod(t *testing.T) {
 		defer end()
 		time.Sleep(time.Hour)
 		cancel()
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		if err := context.Cause(graceCtx); err != nil {
 			t.Errorf("it has ended early: %v", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if err := context.Cause(graceCtx); err == nil || !strings.Contains(err.Error(), "cut short") {
 			t.Errorf("it ended with %v, want an error that tells of it", err)
