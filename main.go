@@ -36,7 +36,7 @@ const preflightTimeout = 10 * time.Second
 
 // gcPercent is by how much the heap grows until it is collected. Most of it are caches, which stay, so Go's default of 100
 // would double the memory. The environment variable GOGC overrides it.
-const gcPercent = 25
+const gcPercent = 40
 
 func main() {
 	if os.Getenv("GOGC") == "" {
