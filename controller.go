@@ -191,8 +191,8 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	c.workqueue.SetLimit(workers/2 + 1)                 // What is left of the workers is free for news.
-	stopRecorder := c.startRecorder(ctx, (workers+1)/2) // A sync makes two requests, and then an event a third one.
+	c.workqueue.SetLimit(workers/2 + 1)                     // What is left of the workers is free for news.
+	stopRecorder := c.startRecorder(ctx, max(4, workers/2)) // An event is one request, beside the two of a sync.
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

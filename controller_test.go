@@ -1045,8 +1045,8 @@ func TestRunLeavesWorkersFreeForNews(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
-		if got := f.workqueue.Len(); got != 3 || senders != 2 {
-			t.Errorf("4 workers are given %d Foos of the first list, and %d send events, want 3 and 2", got, senders)
+		if got := f.workqueue.Len(); got != 3 || senders != 4 {
+			t.Errorf("4 workers are given %d Foos of the first list, and %d send events, want 3 and 4", got, senders)
 		}
 		cancel()
 		return func(context.Context) error { return nil }
