@@ -251,16 +251,20 @@ func (c *Controller) handleDeploymentAdd(obj any, isInInitialList bool) {
 
 // handleDeploymentUpdate looks at what a change to a Deployment, or its replacement by another of its name, means for Foos.
 func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
-	old, new := oldObj.(metav1.Object), newObj.(metav1.Object)
+	was, is := ownership.FooOf(oldObj), ownership.FooOf(newObj)
+	if !equality.Semantic.DeepEqual(was, is) {
+		c.handleObject(newObj)
+		c.handleDeploymentDelete(oldObj) // For its former owner, and for all who wait for its name, it is as good as gone.
+		return
+	}
+	if is == nil {
+		return // It is and stays someone else's.
+	}
+	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	switch {
-	case old.GetResourceVersion() == new.GetResourceVersion():
+	case old.ResourceVersion == new.ResourceVersion:
 		// A resync. Foos have a resync of their own.
-	case !equality.Semantic.DeepEqual(ownership.FooOf(old), ownership.FooOf(new)):
-		c.handleObject(new)
-		c.handleDeploymentDelete(old) // For its former owner, and for all who wait for its name, it is as good as gone.
-	case ownership.FooOf(new) == nil:
-		// It is and stays someone else's.
-	case equality.Semantic.DeepEqual(old.(*appsv1.Deployment).Status, new.(*appsv1.Deployment).Status):
+	case equality.Semantic.DeepEqual(old.Status, new.Status):
 		c.handleObject(new)
 	default:
 		if foo := ownership.ControllingFoo(c.foosLister, new); foo != nil {

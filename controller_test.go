@@ -844,7 +844,8 @@ func TestACacheThatCatchesUpDuringTheReadIsNotTrusted(t *testing.T) {
 func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
 	owned := deployment()
-	newer := deployment(func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
+	newVersion := func(d *appsv1.Deployment) { d.ResourceVersion = "8" }
+	newer, alien := deployment(newVersion), trimmed(t, deployment(foreign, newVersion))
 	ownerChanged := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
 		return deployment(func(d *appsv1.Deployment) { change(&d.OwnerReferences[0]) })
 	}
@@ -880,11 +881,17 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 			f.handleDeploymentDelete(owned)
 		}, []string{"example-foo", "waiting-foo"}},
 		"a foreign Deployment that goes queues all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentDelete(deployment(foreign))
+			f.handleDeploymentDelete(alien)
 		}, []string{"waiting-foo"}},
 		"a Deployment that changes hands queues its former Foo and all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentUpdate(owned, deployment(foreign, func(d *appsv1.Deployment) { d.ResourceVersion = "8" }))
+			f.handleDeploymentUpdate(owned, alien)
 		}, []string{"example-foo", "waiting-foo"}},
+		"a foreign Deployment that is given to a Foo queues that and all who wait for its name": {func(f *fixture) {
+			f.handleDeploymentUpdate(alien, owned)
+		}, []string{"example-foo", "waiting-foo"}},
+		"a foreign Deployment that is changed queues nothing": {func(f *fixture) {
+			f.handleDeploymentUpdate(trimmed(t, deployment(foreign)), alien)
+		}, nil},
 		"a tombstone counts as what it stands for": {func(f *fixture) {
 			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
 		}, []string{"example-foo", "waiting-foo"}},
@@ -1215,7 +1222,7 @@ func BenchmarkNoOpSync(b *testing.B) {
 
 // BenchmarkHandlers is what a notification costs before its Foo is in the workqueue, or is found not to have to be.
 func BenchmarkHandlers(b *testing.B) {
-	cachedFoo, owned, alien := foo(ready), deployment(available), deployment(foreign)
+	cachedFoo, owned, alien := foo(ready), deployment(available), trimmed(b, deployment(foreign))
 	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
 	changed := owned.DeepCopy()
 	changed.ResourceVersion = "8"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -23,7 +24,11 @@ import (
 var FooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
 // FooOf returns the controller reference of an object if it is one to a Foo, of whatever version, and nil otherwise.
-func FooOf(object metav1.Object) *metav1.OwnerReference {
+func FooOf(obj any) *metav1.OwnerReference {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || owner.Kind != FooKind.Kind {
 		return nil
@@ -47,12 +52,12 @@ func ControllingFoo(foos listers.FooLister, obj any) *samplev1alpha1.Foo {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
+	object, err := meta.Accessor(obj)
+	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
 		return nil
 	}
-	owner := FooOf(object)
+	owner := FooOf(obj)
 	if owner == nil {
 		return nil
 	}
@@ -72,7 +77,7 @@ const (
 
 // DeploymentIndexers are the indexes for a cache of Deployments.
 var DeploymentIndexers = cache.Indexers{byFooUID: func(obj any) ([]string, error) {
-	if owner := FooOf(obj.(metav1.Object)); owner != nil {
+	if owner := FooOf(obj); owner != nil {
 		return []string{string(owner.UID)}, nil
 	}
 	return nil, nil

@@ -20,8 +20,8 @@ import (
 )
 
 // Transform is a cache.TransformFunc. Of a Deployment that a Foo controls it keeps what is compared with the Foo's wish, what
-// the Foo's status tells, and what a write must be conditional on; of any other, which is never written, that it is there, as a
-// metav1.PartialObjectMetadata: a Deployment takes more than a kilobyte even if it is empty. Of a Foo it drops the managed fields.
+// the Foo's status tells, and what a write must be conditional on; of any other, which is never written, that it is there, as
+// something smaller: a Deployment takes more than a kilobyte even if it is empty. Of a Foo it drops the managed fields.
 func Transform(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *appsv1.Deployment:
@@ -32,12 +32,18 @@ func Transform(obj any) (any, error) {
 	return obj, nil // What has been through here before: client-go passes the objects of a streamed list twice.
 }
 
-func deployment(full *appsv1.Deployment) metav1.Object {
+// foreign is a Deployment that no Foo controls.
+type foreign struct{ namespace, name, resourceVersion string }
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers and handlers know it.
+func (f *foreign) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: f.namespace, Name: f.name, ResourceVersion: f.resourceVersion}
+}
+
+func deployment(full *appsv1.Deployment) any {
 	owner := ownership.FooOf(full)
 	if owner == nil {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: full.Name, Namespace: shared(full.Namespace), ResourceVersion: full.ResourceVersion,
-		}}
+		return &foreign{shared(full.Namespace), full.Name, full.ResourceVersion}
 	}
 	kept := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{

@@ -58,8 +58,8 @@ func TestTransform(t *testing.T) {
 	trimmed.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}}
 	trimmed.Status.ReadyReplicas = 0
 
-	foreign := owned()
-	foreign.OwnerReferences = foreign.OwnerReferences[:1]
+	notOurs := owned()
+	notOurs.OwnerReferences = notOurs.OwnerReferences[:1]
 
 	foo := owner.DeepCopy()
 	foo.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
@@ -69,11 +69,9 @@ func TestTransform(t *testing.T) {
 	trimmedFoo.ManagedFields = nil
 
 	for name, test := range map[string]struct{ object, want any }{
-		"a Deployment of a Foo": {owned(), trimmed},
-		"a Deployment of nobody that we know": {foreign, &metav1.PartialObjectMetadata{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", ResourceVersion: "7"},
-		}},
-		"a Foo": {foo, trimmedFoo},
+		"a Deployment of a Foo":               {owned(), trimmed},
+		"a Deployment of nobody that we know": {notOurs, &foreign{"default", "example", "7"}},
+		"a Foo":                               {foo, trimmedFoo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.object

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Whole returns what a lister of Deployments reads from an indexer of trimmed ones: those that are kept as their metadata are
-// Deployments again.
+// Whole returns what a lister of Deployments reads from an indexer of trimmed ones: those that no Foo controls are Deployments
+// again.
 func Whole(indexer cache.Indexer) cache.Indexer { return whole{indexer} }
 
 type whole struct{ cache.Indexer }
@@ -38,8 +38,10 @@ func allWhole(items []any) []any {
 }
 
 func wholeOf(item any) any {
-	if partial, ok := item.(*metav1.PartialObjectMetadata); ok {
-		return &appsv1.Deployment{ObjectMeta: partial.ObjectMeta}
+	if foreign, ok := item.(*foreign); ok {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: foreign.namespace, Name: foreign.name, ResourceVersion: foreign.resourceVersion,
+		}}
 	}
 	return item
 }
