@@ -486,7 +486,7 @@ func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
 	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
 		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
 		"name":"foos.samplecontroller.k8s.io"},
-		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos"},
+		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
 		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},
 		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 	if output, err := tryKubectl(t, lax, "apply", "-f", "-"); err != nil {
