@@ -192,7 +192,7 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
 	c.workqueue.SetLimit(workers/2 + 1)                     // What is left of the workers is free for news.
-	stopRecorder := c.startRecorder(ctx, max(4, workers/2)) // An event is one request, beside the two of a sync.
+	stopRecorder := c.startRecorder(ctx, max(4, workers/2)) // An event is one request, a sync two; four keep up with few workers.
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

@@ -700,12 +700,12 @@ func TestTheStatusOfADeploymentIsGathered(t *testing.T) {
 		f := newFixture(t, foo())
 		old, rolled := deployment(), deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
 		f.handleDeploymentUpdate(old, rolled)
-		time.Sleep(rolloutPeriod - time.Nanosecond)
+		time.Sleep(rolloutPeriod - time.Nanosecond) // Just before the period ends.
 		synctest.Wait()
 		if got := f.workqueue.Len(); got != 0 {
 			t.Errorf("%d are queued at once, want none", got)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // Past its end.
 		synctest.Wait()
 		if got := f.workqueue.Len(); got != 1 {
 			t.Errorf("%d are queued after a while, want 1", got)
@@ -1043,23 +1043,27 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 	}
 }
 
-func TestRunLeavesWorkersFreeForNews(t *testing.T) {
-	f := newFixture(t)
-	f.deploymentsSynced = func() bool { return true }
-	f.foosSynced = func() bool { return true }
-	for i := range 10 {
-		f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = fmt.Sprint(i) }), true)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
-		if got := f.workqueue.Len(); got != 3 || senders != 4 {
-			t.Errorf("4 workers are given %d Foos of the first list, and %d send events, want 3 and 4", got, senders)
-		}
-		cancel()
-		return func(context.Context) error { return nil }
-	}
-	if err := f.Run(ctx, 4); err != nil {
-		t.Error(err)
+func TestRunDividesTheWork(t *testing.T) {
+	for workers, want := range map[int]struct{ backlog, senders int }{1: {1, 4}, 2: {2, 4}, 3: {2, 4}, 4: {3, 4}, 16: {9, 8}} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			f := newFixture(t)
+			f.deploymentsSynced = func() bool { return true }
+			f.foosSynced = func() bool { return true }
+			for i := range 20 {
+				f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = fmt.Sprint(i) }), true)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
+				if got := f.workqueue.Len(); got != want.backlog || senders != want.senders {
+					t.Errorf("%d Foos of the first list are worked on, and %d send events, want %+v", got, senders, want)
+				}
+				cancel()
+				return func(context.Context) error { return nil }
+			}
+			if err := f.Run(ctx, workers); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

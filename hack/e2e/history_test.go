@@ -197,7 +197,7 @@ func (h *history) judge(requests []faults.Request) {
 		what := fmt.Sprintf("%s %s %s/%s", request.Verb, request.Resource, request.Namespace, request.Name)
 		switch request.Verb + " " + request.Resource {
 		case "create deployments":
-			if owner := ownership.FooOf(request.Object.(metav1.Object)); owner == nil || len(h.states(owner.UID)) == 0 {
+			if owner := ownership.FooOf(request.Object); owner == nil || len(h.states(owner.UID)) == 0 {
 				h.t.Errorf("%s: it has no Foo for its owner", what)
 			}
 		case "patch deployments":

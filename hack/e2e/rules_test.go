@@ -483,6 +483,7 @@ func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
 	namespace := newNamespace(t)
 	kubectl(t, "delete", "-f", crdFile)
 	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
+	// Like ours it is of the category all: kubectl remembers for a while what kinds there are.
 	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
 		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
 		"name":"foos.samplecontroller.k8s.io"},

@@ -76,11 +76,11 @@ func TestAWriteThatNeverShowsIsNotWaitedForForEver(t *testing.T) {
 		store := storeAt("9")
 		writes := NewWrites(&store)
 		writes.Record(key, "10")
-		time.Sleep(mostPatience - time.Second)
+		time.Sleep(mostPatience - time.Second) // Just before patience ends.
 		if writes.Visible(key) {
 			t.Error("visible although the store is behind")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // Its end.
 		if !writes.Visible(key) {
 			t.Error("still waited for")
 		}

@@ -58,9 +58,9 @@ func TestTheLeaseIsReleasedWhenTheWorkIsDoneAndNotBefore(t *testing.T) {
 				return failed
 			})
 		}()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // The lease is taken.
 		cancel()
-		time.Sleep(50 * time.Second)
+		time.Sleep(50 * time.Second) // The work, which takes a minute, still goes on.
 		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "one" {
 			t.Errorf("the holder is %q while the work goes on", holder)
 		}

@@ -57,7 +57,7 @@ func ControllingFoo(foos listers.FooLister, obj any) *samplev1alpha1.Foo {
 		utilruntime.HandleError(fmt.Errorf("a handler was given a %T, which is not an API object", obj))
 		return nil
 	}
-	owner := FooOf(obj)
+	owner := FooOf(object)
 	if owner == nil {
 		return nil
 	}

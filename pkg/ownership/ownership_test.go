@@ -54,6 +54,9 @@ func TestFooOf(t *testing.T) {
 			}
 		})
 	}
+	if got := FooOf("not an object"); got != nil {
+		t.Errorf("FooOf(a string) = %v", got)
+	}
 }
 
 // cacheOf returns a cache with the given indexers, and objects.

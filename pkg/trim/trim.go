@@ -36,7 +36,9 @@ func Transform(obj any) (any, error) {
 type foreign struct{ namespace, name, resourceVersion string }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers and handlers know it.
-func (f *foreign) GetObjectMeta() metav1.Object {
+func (f *foreign) GetObjectMeta() metav1.Object { return f.metadata() }
+
+func (f *foreign) metadata() *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: f.namespace, Name: f.name, ResourceVersion: f.resourceVersion}
 }
 

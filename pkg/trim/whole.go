@@ -5,7 +5,6 @@ package trim
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -39,9 +38,7 @@ func allWhole(items []any) []any {
 
 func wholeOf(item any) any {
 	if foreign, ok := item.(*foreign); ok {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-			Namespace: foreign.namespace, Name: foreign.name, ResourceVersion: foreign.resourceVersion,
-		}}
+		return &appsv1.Deployment{ObjectMeta: *foreign.metadata()}
 	}
 	return item
 }
