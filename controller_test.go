@@ -193,7 +193,7 @@ func ready(foo *samplev1alpha1.Foo) {
 		Conditions: []metav1.Condition{{
 			Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: foo.Generation,
 			LastTransitionTime: transitionTime, Reason: string(readiness.Available),
-			Message: fmt.Sprintf("Deployment %q has 2 of 2 replicas available", foo.Spec.DeploymentName),
+			Message: "2 of 2 replicas available",
 		}},
 	}
 }

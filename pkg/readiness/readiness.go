@@ -33,8 +33,8 @@ func Of(deployment *appsv1.Deployment) (State, string) {
 	if deployment.DeletionTimestamp != nil {
 		return Progressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
 	}
-	message := `Deployment "` + deployment.Name + `" has ` + strconv.Itoa(int(deployment.Status.AvailableReplicas)) + ` of ` +
-		strconv.Itoa(int(Wanted(deployment))) + ` replicas available` // Made in each sync, and so without fmt, which allocates more.
+	message := strconv.Itoa(int(deployment.Status.AvailableReplicas)) + " of " + strconv.Itoa(int(Wanted(deployment))) +
+		" replicas available" // Made in each sync, and so without fmt, which allocates more.
 	if deployment.Status.ObservedGeneration < deployment.Generation {
 		return Progressing, message // What the rest of the status says is about an older spec.
 	}

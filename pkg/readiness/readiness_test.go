@@ -31,7 +31,7 @@ func TestOf(t *testing.T) {
 		"all replicas are available": {
 			replicas: new(int32(2)),
 			status:   appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
-			want:     Available, wantMessage: `Deployment "example" has 2 of 2 replicas available`,
+			want:     Available, wantMessage: "2 of 2 replicas available",
 		},
 		"no replicas are wanted, and none are there": {
 			replicas: new(int32(0)),

@@ -142,7 +142,7 @@ func setStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) {
 	ready := metav1.Condition{
 		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
 		Reason:  "DeploymentProgressing",
-		Message: fmt.Sprintf("Deployment %q has %d of %d replicas available", deployment.Name, deployment.Status.AvailableReplicas, wanted),
+		Message: fmt.Sprintf("%d of %d replicas available", deployment.Status.AvailableReplicas, wanted),
 	}
 	if deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.AvailableReplicas >= wanted {
 		ready.Status, ready.Reason = metav1.ConditionTrue, "DeploymentAvailable"

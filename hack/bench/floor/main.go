@@ -108,7 +108,7 @@ func (c clients) serve(ctx context.Context, foo *samplev1alpha1.Foo) error {
 	foo.Status.Conditions = []metav1.Condition{{
 		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
 		LastTransitionTime: metav1.Now(), Reason: "DeploymentProgressing",
-		Message: fmt.Sprintf("Deployment %q has 0 of %d replicas available", foo.Spec.DeploymentName, *foo.Spec.Replicas),
+		Message: fmt.Sprintf("0 of %d replicas available", *foo.Spec.Replicas),
 	}}
 	if _, err := c.sample.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, foo, metav1.UpdateOptions{}); err != nil {
 		return err
