@@ -376,8 +376,8 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if !ownership.Controls(foo, deployment) {
 		return nil, false, nameTaken(foo)
 	}
-	wish := drift.Wish{Labels: labelsOf(foo), Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
-	patch, err := drift.Patch(deployment, wish)
+	wish := drift.Wish{Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
+	patch, err := drift.Patch(deployment, labelsOf(foo), wish)
 	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
 		return deployment, false, err
 	}

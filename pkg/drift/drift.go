@@ -16,8 +16,6 @@ import (
 
 // Wish is what a Deployment should have.
 type Wish struct {
-	// Labels are those of the Deployment and those of its Pods.
-	Labels map[string]string
 	// Container is the name of the container that should run Image.
 	Container string
 	Image     string
@@ -25,18 +23,19 @@ type Wish struct {
 	Replicas *int32
 }
 
-// Patch returns the strategic merge patch that gives current what is wished. It returns nil if current has it all. Other
+// Patch returns the strategic merge patch that gives current what is wished, and it and its Pods the labels. It returns nil if
+// current has it all. Other
 // fields are left as they are, including those of newer versions of Kubernetes, which this program's types do not know.
 //
 // The patch carries the resourceVersion of current: if the Deployment has changed since, the API server answers with a
 // conflict, and nothing is written.
-func Patch(current *appsv1.Deployment, wish Wish) ([]byte, error) {
-	if wish.isFulfilled(current) {
+func Patch(current *appsv1.Deployment, labels map[string]string, wish Wish) ([]byte, error) {
+	if hasLabels(current.Labels, labels) && hasLabels(current.Spec.Template.Labels, labels) && wish.isFulfilled(current) {
 		return nil, nil
 	}
 	repaired := current.DeepCopy()
-	setLabels(&repaired.ObjectMeta, wish.Labels)
-	setLabels(&repaired.Spec.Template.ObjectMeta, wish.Labels)
+	setLabels(&repaired.ObjectMeta, labels)
+	setLabels(&repaired.Spec.Template.ObjectMeta, labels)
 	if wish.Replicas != nil {
 		repaired.Spec.Replicas = wish.Replicas
 	}
@@ -57,8 +56,7 @@ func Patch(current *appsv1.Deployment, wish Wish) ([]byte, error) {
 // isFulfilled is the usual case, and is found out without a copy.
 func (w Wish) isFulfilled(current *appsv1.Deployment) bool {
 	runsImage := func(c corev1.Container) bool { return c.Name == w.Container && c.Image == w.Image }
-	return hasLabels(current.Labels, w.Labels) && hasLabels(current.Spec.Template.Labels, w.Labels) &&
-		slices.ContainsFunc(current.Spec.Template.Spec.Containers, runsImage) &&
+	return slices.ContainsFunc(current.Spec.Template.Spec.Containers, runsImage) &&
 		(w.Replicas == nil || current.Spec.Replicas != nil && *current.Spec.Replicas == *w.Replicas)
 }
 

@@ -30,7 +30,7 @@ func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	return deployment
 }
 
-var wish = Wish{Labels: map[string]string{"app": "nginx"}, Container: "nginx", Image: "nginx:latest", Replicas: new(int32(2))}
+var wish = Wish{Container: "nginx", Image: "nginx:latest", Replicas: new(int32(2))}
 
 func TestPatch(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -56,7 +56,7 @@ func TestPatch(t *testing.T) {
 		},
 		"replicas that nobody wishes for are left alone": {
 			current: deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }),
-			wish:    Wish{Labels: wish.Labels, Container: wish.Container, Image: wish.Image},
+			wish:    Wish{Container: wish.Container, Image: wish.Image},
 		},
 		"labels that were removed or changed are put back": {
 			current: deployment(func(d *appsv1.Deployment) {
@@ -85,7 +85,7 @@ func TestPatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := test.current.DeepCopy()
-			patch, err := Patch(test.current, test.wish)
+			patch, err := Patch(test.current, map[string]string{"app": "nginx"}, test.wish)
 			if err != nil {
 				t.Fatal(err)
 			}

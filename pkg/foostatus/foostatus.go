@@ -7,7 +7,6 @@ package foostatus
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,14 +45,11 @@ func Refusal(err error) error {
 // New returns the status of a Foo that has the given Deployment, or none, and that has the given problem, or none. One of
 // the two must be given. The time of a condition's transition moves only if its value does.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *Problem) samplev1alpha1.FooStatus {
-	status := samplev1alpha1.FooStatus{
-		ObservedGeneration: foo.Generation,
-		Conditions:         slices.Clone(foo.Status.Conditions),
-	}
+	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation}
 	if deployment != nil {
 		status.AvailableReplicas = deployment.Status.AvailableReplicas
 		status.Replicas = deployment.Status.Replicas
-		status.Selector = selectorOf(deployment)
+		status.Selector = selectorOf(deployment, foo.Status.Selector)
 	}
 
 	ready := metav1.Condition{Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation}
@@ -68,14 +64,28 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, problem *Proble
 			ready.Status = metav1.ConditionTrue
 		}
 	}
-	meta.SetStatusCondition(&status.Conditions, ready)
+	status.Conditions = withCondition(foo.Status.Conditions, ready)
 	if stalled {
 		ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
-		meta.SetStatusCondition(&status.Conditions, ready)
+		status.Conditions = withCondition(status.Conditions, ready)
 	} else if meta.FindStatusCondition(status.Conditions, samplev1alpha1.ConditionStalled) != nil { // Removing always copies.
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
 	}
 	return status
+}
+
+// withCondition returns conditions, which belong to the cache, if they have this one, and otherwise a copy with it.
+func withCondition(conditions []metav1.Condition, condition metav1.Condition) []metav1.Condition {
+	if had := meta.FindStatusCondition(conditions, condition.Type); had != nil {
+		same := condition
+		same.LastTransitionTime = had.LastTransitionTime
+		if *had == same {
+			return conditions
+		}
+	}
+	conditions = slices.Clone(conditions)
+	meta.SetStatusCondition(&conditions, condition)
+	return conditions
 }
 
 // Equal reports whether two statuses say the same.
@@ -84,24 +94,26 @@ func Equal(a, b samplev1alpha1.FooStatus) bool {
 		a.ObservedGeneration == b.ObservedGeneration && slices.Equal(a.Conditions, b.Conditions)
 }
 
-// selectorOf returns the selector of a Deployment in the form of a string.
-func selectorOf(deployment *appsv1.Deployment) string {
+// selectorOf returns the selector of a Deployment in the form of a string, which is probably the one that is known already.
+func selectorOf(deployment *appsv1.Deployment, known string) string {
 	selector := deployment.Spec.Selector
 	if selector == nil || len(selector.MatchExpressions) > 0 || len(selector.MatchLabels) == 0 {
 		return metav1.FormatLabelSelector(selector)
 	}
-	// The same for less work, since each sync asks for it.
+	// The same for less work, since each sync asks for it: without a new string if it is the known one.
 	keys := slices.AppendSeq(make([]string, 0, 8), maps.Keys(selector.MatchLabels))
 	slices.Sort(keys)
-	var text strings.Builder
-	text.Grow(64)
+	text := make([]byte, 0, 128)
 	for i, key := range keys {
 		if i > 0 {
-			text.WriteByte(',')
+			text = append(text, ',')
 		}
-		text.WriteString(key + "=" + selector.MatchLabels[key])
+		text = append(append(append(text, key...), '='), selector.MatchLabels[key]...)
 	}
-	return text.String()
+	if string(text) == known {
+		return known
+	}
+	return string(text)
 }
 
 // HasProblem reports whether the status of a Foo tells of a Problem.

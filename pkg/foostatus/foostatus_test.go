@@ -4,6 +4,7 @@
 package foostatus
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -80,7 +81,11 @@ func TestNew(t *testing.T) {
 					{Type: "OfSomeoneElse", Status: metav1.ConditionTrue, LastTransitionTime: earlier, Reason: "Theirs"},
 				}},
 			}
+			cached := foo.DeepCopy()
 			status := New(foo, test.deployment, test.problem)
+			if !reflect.DeepEqual(foo, cached) {
+				t.Error("what belongs to the cache was changed")
+			}
 
 			ready := meta.FindStatusCondition(status.Conditions, "Ready")
 			if ready.Status != test.wantReady || ready.Reason != test.wantReason || ready.ObservedGeneration != 3 {
@@ -147,8 +152,11 @@ func TestTheSelectorIsThatOfTheAPI(t *testing.T) {
 		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}},
 	} {
 		deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector}}
-		if got, want := selectorOf(deployment), metav1.FormatLabelSelector(selector); got != want {
-			t.Errorf("selectorOf(%v) = %q, want %q", selector, got, want)
+		want := metav1.FormatLabelSelector(selector)
+		for _, known := range []string{"", "app=apache", want} {
+			if got := selectorOf(deployment, known); got != want {
+				t.Errorf("selectorOf(%v, %q) = %q, want %q", selector, known, got, want)
+			}
 		}
 	}
 }
