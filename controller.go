@@ -121,12 +121,13 @@ func NewController(
 	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
 	recorder := events.NewRecorder(kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
 
+	deployments := trim.Whole(deploymentInformer.Informer().GetIndexer())
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
-		deploymentsLister:  appslisters.NewDeploymentLister(trim.Whole(deploymentInformer.Informer().GetIndexer())),
+		deploymentsLister:  appslisters.NewDeploymentLister(deployments),
 		deploymentsSynced:  deploymentInformer.Informer().HasSynced,
-		deploymentsIndexer: deploymentInformer.Informer().GetIndexer(),
+		deploymentsIndexer: deployments,
 		foosLister:         fooInformer.Lister(),
 		foosSynced:         fooInformer.Informer().HasSynced,
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
@@ -156,11 +157,11 @@ func NewController(
 		DeleteFunc: controller.enqueueFoo,
 	})
 	utilruntime.Must(err)
-	_, err = deploymentInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	_, err = deploymentInformer.Informer().AddEventHandlerWithResyncPeriod(trim.Handler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    controller.handleDeploymentAdd,
 		UpdateFunc: controller.handleDeploymentUpdate,
 		DeleteFunc: controller.handleDeploymentDelete,
-	})
+	}), 0) // No resync: Foos have one.
 	utilruntime.Must(err)
 	return controller
 }
@@ -263,7 +264,7 @@ func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
 	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	switch {
 	case old.ResourceVersion == new.ResourceVersion:
-		// A resync. Foos have a resync of their own.
+		// Listed anew, or a resync that another handler asked for.
 	case equality.Semantic.DeepEqual(old.Status, new.Status):
 		c.handleObject(new)
 	default:

@@ -1211,16 +1211,21 @@ func FuzzSyncHandler(f *testing.F) {
 
 // BenchmarkNoOpSync is the sync of a Foo that is as it should be: what a resync costs for each Foo.
 func BenchmarkNoOpSync(b *testing.B) {
-	f := newFixture(b, foo(ready), deployment(available))
-	objectRef := cache.NewObjectName("default", "example-foo")
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := f.syncHandler(b.Context(), objectRef); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if requests := f.requests(); len(requests) > 0 {
-		b.Fatalf("this was not a sync without a change: %v", requests)
+	for name, deploymentName := range map[string]string{"a Deployment of the Foo's name": "example-foo", "a Deployment of another name": "example-deployment"} {
+		b.Run(name, func(b *testing.B) {
+			served := foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = deploymentName })
+			f := newFixture(b, served, deployment(available, named(deploymentName)))
+			objectRef := cache.NewObjectName("default", "example-foo")
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f.syncHandler(b.Context(), objectRef); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if requests := f.requests(); len(requests) > 0 {
+				b.Fatalf("this was not a sync without a change: %v", requests)
+			}
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
-var foo = &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "example-foo", UID: "foo-uid"}}
+var foo = &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-foo", UID: "foo-uid"}}
 
 func deployment(changes ...func(*metav1.OwnerReference)) *appsv1.Deployment {
 	owner := metav1.NewControllerRef(foo, FooKind)
@@ -24,6 +24,7 @@ func deployment(changes ...func(*metav1.OwnerReference)) *appsv1.Deployment {
 	}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       "default",
 			Name:            "example",
 			OwnerReferences: []metav1.OwnerReference{*owner},
 		},
@@ -101,16 +102,26 @@ func TestOtherDeployments(t *testing.T) {
 		}
 		return d
 	}
-	wanting := foo.DeepCopy()
-	wanting.Spec.DeploymentName = "wanted"
 	deployments := cacheOf(t, DeploymentIndexers, named("wanted"), named("earlier"),
 		named("going", func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }),
 		named("foreign", func(d *appsv1.Deployment) { d.OwnerReferences = nil }),
 		named("namesakes", func(d *appsv1.Deployment) { d.OwnerReferences[0].UID = "earlier-uid" }),
-		named("elsewhere", func(d *appsv1.Deployment) { d.Namespace = "elsewhere" }))
-	got := OtherDeployments(deployments, wanting)
-	if len(got) != 1 || got[0].Name != "earlier" {
-		t.Errorf("OtherDeployments() = %v, want only the earlier one", got)
+		named("elsewhere", func(d *appsv1.Deployment) { d.Namespace = "elsewhere" }), named(foo.Name))
+	for wanted, want := range map[string][]string{
+		"wanted":  {"earlier", foo.Name},
+		"earlier": {foo.Name, "wanted"},
+		foo.Name:  {"earlier", "wanted"},
+		"foreign": {"earlier", foo.Name, "wanted"},
+	} {
+		wanting := foo.DeepCopy()
+		wanting.Spec.DeploymentName = wanted
+		var got []string
+		for _, deployment := range OtherDeployments(deployments, wanting) {
+			got = append(got, deployment.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("OtherDeployments() = %q if %q is wanted, want %q", got, wanted, want)
+		}
 	}
 }
 

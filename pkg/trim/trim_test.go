@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -23,7 +24,7 @@ var (
 
 func labels() map[string]string { return map[string]string{"app": "nginx"} }
 
-func owned() *appsv1.Deployment {
+func deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "example", UID: "uid", ResourceVersion: "7", Generation: 3,
@@ -49,63 +50,105 @@ func owned() *appsv1.Deployment {
 }
 
 func TestTransform(t *testing.T) {
-	trimmed := owned()
-	trimmed.CreationTimestamp, trimmed.Annotations, trimmed.ManagedFields = metav1.Time{}, nil, nil
-	trimmed.OwnerReferences = trimmed.OwnerReferences[1:]
-	trimmed.OwnerReferences[0].BlockOwnerDeletion = nil
-	trimmed.Spec.MinReadySeconds = 0
-	trimmed.Spec.Template.Annotations = nil
-	trimmed.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}}
-	trimmed.Status.ReadyReplicas = 0
+	want := deployment()
+	want.CreationTimestamp, want.Annotations, want.ManagedFields = metav1.Time{}, nil, nil
+	want.OwnerReferences = want.OwnerReferences[1:]
+	want.OwnerReferences[0].BlockOwnerDeletion = nil
+	want.Spec.MinReadySeconds = 0
+	want.Spec.Template.Annotations = nil
+	want.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}}
+	want.Status.ReadyReplicas = 0
 
-	notOurs := owned()
+	changed := func(from *appsv1.Deployment, change func(*appsv1.Deployment)) *appsv1.Deployment {
+		to := from.DeepCopy()
+		change(to)
+		return to
+	}
+	withLabels := func(d *appsv1.Deployment) { d.Labels = map[string]string{"app": "nginx", "controller": "example-foo"} }
+	withoutLabels := func(d *appsv1.Deployment) { d.Labels = nil }
+	withPodLabels := func(d *appsv1.Deployment) {
+		d.Spec.Template.Labels = map[string]string{"app": "nginx", "controller": "example-foo", "team": "a"}
+	}
+	withMatchLabels := func(d *appsv1.Deployment) { d.Spec.Selector.MatchLabels = map[string]string{"app": "other"} }
+	withExpressions := func(d *appsv1.Deployment) {
+		d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}
+	}
+
+	notOurs := deployment()
 	notOurs.OwnerReferences = notOurs.OwnerReferences[:1]
 
 	foo := owner.DeepCopy()
 	foo.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone"}}
 	foo.Annotations = map[string]string{"a": "b"}
+	foo.Spec.DeploymentName = "example"
 	foo.Status.Conditions = append(make([]metav1.Condition, 0, 4), metav1.Condition{Type: "Ready"})
 	trimmedFoo := foo.DeepCopy()
 	trimmedFoo.ManagedFields = nil
 
 	for name, test := range map[string]struct{ object, want any }{
-		"a Deployment of a Foo":               {owned(), trimmed},
-		"a Deployment of nobody that we know": {notOurs, &foreign{"default", "example", "7"}},
+		"a Deployment of a Foo":               {deployment(), want},
+		"one with other labels":               {changed(deployment(), withLabels), changed(want, withLabels)},
+		"one without labels":                  {changed(deployment(), withoutLabels), changed(want, withoutLabels)},
+		"one with more labels of its Pods":    {changed(deployment(), withPodLabels), changed(want, withPodLabels)},
+		"one with another selector":           {changed(deployment(), withMatchLabels), changed(want, withMatchLabels)},
+		"one with expressions":                {changed(deployment(), withExpressions), changed(want, withExpressions)},
+		"a Deployment of nobody that we know": {notOurs, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", ResourceVersion: "7"}}},
 		"a Foo":                               {foo, trimmedFoo},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := test.object
+			kept := test.object
 			for range 2 { // As client-go does with the objects of a streamed list.
 				var err error
-				if got, err = Transform(got); err != nil || !reflect.DeepEqual(got, test.want) {
-					t.Fatalf("Transform() = %v, %v, want %v", got, err, test.want)
+				if kept, err = Transform(kept); err != nil {
+					t.Fatal(err)
+				}
+				if got := wholeOf(kept); !reflect.DeepEqual(got, test.want) {
+					t.Fatalf("Transform() keeps %v, want %v", got, test.want)
 				}
 			}
 		})
 	}
 }
 
+// TestIndexesKnowWhatIsKept compares the metadata of a trimmed Deployment with that of the Deployment.
+func TestIndexesKnowWhatIsKept(t *testing.T) {
+	alien := deployment()
+	alien.OwnerReferences = nil
+	for name, full := range map[string]*appsv1.Deployment{"owned": deployment(), "foreign": alien} {
+		kept, err := Transform(full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := meta.Accessor(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := wholeOf(kept).(*appsv1.Deployment).ObjectMeta
+		want.Labels = nil
+		if !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: the metadata are %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestWhatIsEqualIsKeptOnce(t *testing.T) {
-	got, _ := Transform(owned())
-	deployment := got.(*appsv1.Deployment)
-	deployment.Labels["app"] = "changed"
-	if deployment.Spec.Template.Labels["app"] != "changed" || deployment.Spec.Selector.MatchLabels["app"] != "changed" {
+	transform := func(full *appsv1.Deployment) *owned {
+		kept, err := Transform(full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept.(*owned)
+	}
+	first, second := transform(deployment()), transform(deployment())
+	if first.others != nil {
 		t.Error("equal labels are kept more than once")
 	}
-	got, _ = Transform(owned())
-	containers := got.(*appsv1.Deployment).Spec.Template.Spec.Containers
-	if &containers[0] != &deployment.Spec.Template.Spec.Containers[0] {
+	if &first.containers[0] != &second.containers[0] {
 		t.Error("equal containers of two Deployments are kept twice")
 	}
-	different := owned()
-	different.Labels["app"] = "other"
+	different := deployment()
 	different.Spec.Template.Spec.Containers[0].Image = "apache"
-	got, _ = Transform(different)
-	deployment = got.(*appsv1.Deployment)
-	if deployment.Labels["app"] != "other" || deployment.Spec.Template.Labels["app"] != "nginx" || deployment.Spec.Selector.MatchLabels["app"] != "nginx" {
-		t.Errorf("labels that differ are kept as %v, %v and %v", deployment.Labels, deployment.Spec.Template.Labels, deployment.Spec.Selector)
-	}
-	if image := deployment.Spec.Template.Spec.Containers[0].Image; image != "apache" || containers[0].Image != "nginx:latest" {
-		t.Errorf("images that differ are kept as %s and %s", containers[0].Image, image)
+	if image := transform(different).containers[0].Image; image != "apache" || first.containers[0].Image != "nginx:latest" {
+		t.Errorf("images that differ are kept as %s and %s", first.containers[0].Image, image)
 	}
 }
