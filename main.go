@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -53,6 +54,9 @@ func main() {
 	if o.Version {
 		fmt.Println(version())
 		return
+	}
+	if !o.Profiling {
+		runtime.MemProfileRate = 0 // What is sampled for a profile that nobody can ask for takes memory, too.
 	}
 	err = run(signals.SetupSignalHandler(), o)
 	klog.Flush()
