@@ -21,7 +21,7 @@ test: verify lint test-unit test-image test-cluster test-e2e ## Check everything
 
 .PHONY: build
 build: ## Build the controller.
-	go build -o $(BIN)/sample-controller .
+	CGO_ENABLED=0 go build -o $(BIN)/sample-controller .
 
 .PHONY: cluster
 cluster: ## Build the local Kubernetes; the first time takes minutes.

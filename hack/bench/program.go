@@ -41,6 +41,7 @@ func build(ctx context.Context, dir string) ([]program, error) {
 	}{{root, []string{"."}}, {".", []string{"./floor", "./controllerruntime"}}} {
 		command := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, module.packages...)...)
 		command.Dir = module.directory
+		command.Env = append(os.Environ(), "CGO_ENABLED=0") // As in an image: C's library takes memory of its own.
 		if output, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building the programs: %w\n%s", err, output)
 		}
