@@ -24,7 +24,7 @@ const (
 	mostInAllPhases = 10_000
 
 	// A user's edits: how many, and how long after each other.
-	edits      = 200
+	edits      = 500
 	editPeriod = 50 * time.Millisecond
 )
 
