@@ -87,8 +87,7 @@ func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 		}
 	}
 	f.kubeClient = kubefake.NewClientset(kubeObjects...)
-	f.kubeInformers = kubeinformers.NewSharedInformerFactory(f.kubeClient, 0)
-	f.sampleInformers = informers.NewSharedInformerFactory(f.sampleClient, 0)
+	f.kubeInformers, f.sampleInformers = newInformerFactories(f.kubeClient, f.sampleClient, 0, metav1.NamespaceAll)
 	_, ctx := ktesting.NewTestContext(t)
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
 		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
