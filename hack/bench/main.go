@@ -7,6 +7,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -105,17 +106,46 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	printTitles(out)
 	for _, count := range foos {
 		for _, number := range workers {
-			for _, p := range programs {
-				began := time.Now()
-				result, err := measure(ctx, p, count, number)
-				if err != nil {
-					return results, fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, count, number, err)
-				}
-				fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: measured in %s\n", p.name, count, number, time.Since(began).Round(time.Second))
+			measured, err := measureInTurns(ctx, programs, count, number)
+			if err != nil {
+				return results, err
+			}
+			for _, result := range measured {
 				results = append(results, result)
 				printRow(out, results)
 			}
 		}
+	}
+	return results, nil
+}
+
+// coldRounds is how often cold convergence is measured, of which the median counts. With more Foos than mostInAllPhases it is
+// measured once.
+const coldRounds = 3
+
+// measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes.
+func measureInTurns(ctx context.Context, programs []program, foos, workers int) ([]measurement, error) {
+	rounds := coldRounds
+	if foos > mostInAllPhases {
+		rounds = 1
+	}
+	results := make([]measurement, len(programs))
+	cold := make([][]phase, len(programs))
+	for round := range rounds {
+		for i, p := range programs {
+			began := time.Now()
+			var err error
+			if results[i], err = measure(ctx, p, foos, workers, round < rounds-1); err != nil {
+				return nil, fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, foos, workers, err)
+			}
+			fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: round %d of %d took %s\n",
+				p.name, foos, workers, round+1, rounds, time.Since(began).Round(time.Second))
+			cold[i] = append(cold[i], results[i].cold)
+		}
+	}
+	for i := range results {
+		slices.SortFunc(cold[i], func(a, b phase) int { return cmp.Compare(a.all, b.all) })
+		results[i].cold = cold[i][rounds/2]
 	}
 	return results, nil
 }

@@ -67,8 +67,8 @@ type runner struct {
 	result     measurement
 }
 
-// measure measures one program with so many Foos and workers.
-func measure(ctx context.Context, p program, foos, workers int) (measurement, error) {
+// measure measures one program with so many Foos and workers, in all phases or only in that of cold convergence.
+func measure(ctx context.Context, p program, foos, workers int, onlyCold bool) (measurement, error) {
 	c, err := startCluster(ctx)
 	if err != nil {
 		return measurement{}, err
@@ -91,14 +91,14 @@ func measure(ctx context.Context, p program, foos, workers int) (measurement, er
 		return measurement{}, err
 	}
 	steps := []func(context.Context) error{r.cold}
-	if !p.bare {
+	if !p.bare && !onlyCold {
 		steps = append(steps, r.idle)
 	}
-	if foos <= mostInAllPhases {
+	if foos <= mostInAllPhases && !onlyCold {
 		steps = append(steps, r.scaleAll)
-	}
-	if foos <= mostInAllPhases && !p.bare {
-		steps = append(steps, r.editAlone, r.editUnderLoad, r.addForeign)
+		if !p.bare {
+			steps = append(steps, r.editAlone, r.editUnderLoad, r.addForeign)
+		}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
