@@ -76,11 +76,15 @@ func (in *restarted) keepRunning() {
 	}
 }
 
-// tell sends the newest run a signal that ends it.
+// tell sends the newest run a signal that ends it. One that was told to end, and takes its time, is not told so again: the second
+// time it would exit at once, with 1.
 func (in *restarted) tell(signal syscall.Signal) {
 	in.lock.Lock()
 	defer in.lock.Unlock()
 	run := in.runs[len(in.runs)-1]
+	if signal == syscall.SIGTERM && in.told[run] == syscall.SIGTERM {
+		return
+	}
 	if run.command.Process.Signal(signal) == nil { // Otherwise it has ended just now.
 		in.told[run] = signal
 	}
