@@ -192,8 +192,9 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	c.workqueue.SetLimit(workers/2 + 1)                     // What is left of the workers is free for news.
-	stopRecorder := c.startRecorder(ctx, max(4, workers/2)) // An event is one request, a sync two; four keep up with few workers.
+	half := workers/2 + 1
+	c.workqueue.SetLimit(half)                 // What is left of the workers is free for news.
+	stopRecorder := c.startRecorder(ctx, half) // An event is one request, a sync two.
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
