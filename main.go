@@ -31,7 +31,7 @@ import (
 	"k8s.io/sample-controller/pkg/endpoints"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
-	sampleinformers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
+	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/signals"
 )
@@ -60,7 +60,7 @@ func main() {
 		return
 	}
 	if !o.Profiling {
-		runtime.MemProfileRate = 0 // What is sampled for a profile that nobody can ask for takes memory, too.
+		runtime.MemProfileRate = 0 // A profile that nobody can ask for takes memory, too.
 	}
 	err = run(signals.SetupSignalHandler(), o)
 	klog.Flush()
@@ -150,7 +150,7 @@ func newInformerFactories(
 	})
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, resyncPeriod, informers.WithNamespace(namespace))
 	sampleInformerFactory.InformerFor(&samplev1alpha1.Foo{}, func(client clientset.Interface, resyncPeriod time.Duration) cache.SharedIndexInformer {
-		return sampleinformers.NewFooInformer(client, namespace, resyncPeriod, cache.Indexers{})
+		return informersv1alpha1.NewFooInformer(client, namespace, resyncPeriod, cache.Indexers{})
 	})
 	return kubeInformerFactory, sampleInformerFactory
 }
