@@ -138,6 +138,7 @@ func (f *foreign) whole() *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.name, ResourceVersion: f.resourceVersion}}
 }
 
+// whole returns what was kept as the Deployment that it was.
 func (o *owned) whole() *appsv1.Deployment {
 	var object struct { // One piece of memory instead of three.
 		appsv1.Deployment
