@@ -844,7 +844,7 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
 	owned := deployment()
 	newVersion := func(d *appsv1.Deployment) { d.ResourceVersion = "8" }
-	newer, alien := deployment(newVersion), trimmed(t, deployment(foreign, newVersion))
+	newer, alien := deployment(newVersion), deployment(foreign, newVersion)
 	ownerChanged := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
 		return deployment(func(d *appsv1.Deployment) { change(&d.OwnerReferences[0]) })
 	}
@@ -889,7 +889,7 @@ func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
 			f.handleDeploymentUpdate(alien, owned)
 		}, []string{"example-foo", "waiting-foo"}},
 		"a foreign Deployment that is changed queues nothing": {func(f *fixture) {
-			f.handleDeploymentUpdate(trimmed(t, deployment(foreign)), alien)
+			f.handleDeploymentUpdate(deployment(foreign), alien)
 		}, nil},
 		"a tombstone counts as what it stands for": {func(f *fixture) {
 			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
@@ -1208,12 +1208,32 @@ func FuzzSyncHandler(f *testing.F) {
 	})
 }
 
+// served returns a fixture with a Foo that is as it should be, and a Deployment of that name.
+func served(t testing.TB, deploymentName string) *fixture {
+	t.Helper()
+	return newFixture(t, foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = deploymentName }),
+		deployment(available, named(deploymentName)))
+}
+
+func TestASyncWithoutAChangeAllocatesLittle(t *testing.T) {
+	for deploymentName, most := range map[string]float64{"example-foo": 8, "example-deployment": 10} {
+		f := served(t, deploymentName)
+		allocations := testing.AllocsPerRun(100, func() {
+			if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocations > most || len(f.requests()) > 0 {
+			t.Errorf("with the Deployment %s: %v allocations, want at most %v; requests %v, want none", deploymentName, allocations, most, f.requests())
+		}
+	}
+}
+
 // BenchmarkNoOpSync is the sync of a Foo that is as it should be: what a resync costs for each Foo.
 func BenchmarkNoOpSync(b *testing.B) {
 	for name, deploymentName := range map[string]string{"a Deployment of the Foo's name": "example-foo", "a Deployment of another name": "example-deployment"} {
 		b.Run(name, func(b *testing.B) {
-			served := foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = deploymentName })
-			f := newFixture(b, served, deployment(available, named(deploymentName)))
+			f := served(b, deploymentName)
 			objectRef := cache.NewObjectName("default", "example-foo")
 			b.ReportAllocs()
 			for b.Loop() {
@@ -1230,7 +1250,7 @@ func BenchmarkNoOpSync(b *testing.B) {
 
 // BenchmarkHandlers is what a notification costs before its Foo is in the workqueue, or is found not to have to be.
 func BenchmarkHandlers(b *testing.B) {
-	cachedFoo, owned, alien := foo(ready), deployment(available), trimmed(b, deployment(foreign))
+	cachedFoo, owned, alien := foo(ready), deployment(available), deployment(foreign)
 	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
 	changed := owned.DeepCopy()
 	changed.ResourceVersion = "8"

@@ -24,8 +24,8 @@ type Wish struct {
 }
 
 // Patch returns the strategic merge patch that gives current what is wished, and it and its Pods the labels. It returns nil if
-// current has it all. Other
-// fields are left as they are, including those of newer versions of Kubernetes, which this program's types do not know.
+// current has it all. Other fields are left as they are, including those of newer versions of Kubernetes, which this program's
+// types do not know. (The labels are not part of the wish, which is kept, so that they need no memory if nothing is patched.)
 //
 // The patch carries the resourceVersion of current: if the Deployment has changed since, the API server answers with a
 // conflict, and nothing is written.
