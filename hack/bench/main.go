@@ -7,7 +7,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -119,11 +118,12 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	return results, nil
 }
 
-// coldRounds is how often cold convergence is measured, of which the median counts. With more Foos than mostInAllPhases it is
-// measured once.
-const coldRounds = 3
+// coldRounds is how often cold convergence is measured, of which the mean counts: a shared machine often has two speeds, and a
+// median may be of either. With more Foos than mostInAllPhases it is measured once.
+const coldRounds = 4
 
-// measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes.
+// measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes. Every
+// other round goes backwards, so that a speed that rises or falls steadily favours none.
 func measureInTurns(ctx context.Context, programs []program, foos, workers int) ([]measurement, error) {
 	rounds := coldRounds
 	if foos > mostInAllPhases {
@@ -132,7 +132,12 @@ func measureInTurns(ctx context.Context, programs []program, foos, workers int) 
 	results := make([]measurement, len(programs))
 	cold := make([][]phase, len(programs))
 	for round := range rounds {
-		for i, p := range programs {
+		for turn := range programs {
+			i := turn
+			if round%2 == 1 {
+				i = len(programs) - 1 - turn
+			}
+			p := programs[i]
 			began := time.Now()
 			var err error
 			if results[i], err = measure(ctx, p, foos, workers, round < rounds-1); err != nil {
@@ -144,8 +149,7 @@ func measureInTurns(ctx context.Context, programs []program, foos, workers int) 
 		}
 	}
 	for i := range results {
-		slices.SortFunc(cold[i], func(a, b phase) int { return cmp.Compare(a.all, b.all) })
-		results[i].cold = cold[i][rounds/2]
+		results[i].cold = mean(cold[i])
 	}
 	return results, nil
 }

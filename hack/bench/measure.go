@@ -51,6 +51,21 @@ type phase struct {
 	requests requests
 }
 
+// mean returns what the rounds of a phase took on average, and the least that was reached in one of them.
+func mean(rounds []phase) phase {
+	result := rounds[0]
+	for _, p := range rounds[1:] {
+		result.all += p.all
+		result.cpu += p.cpu
+		result.deployments = min(result.deployments, p.deployments)
+		result.statuses = min(result.statuses, p.statuses)
+		result.events = min(result.events, p.events)
+	}
+	result.all /= time.Duration(len(rounds))
+	result.cpu /= float64(len(rounds))
+	return result
+}
+
 // latency is the time from a user's patch of a Foo to the Deployment's new spec.
 type latency struct{ p50, p99 time.Duration }
 

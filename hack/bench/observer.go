@@ -202,8 +202,7 @@ func (o *observer) wait(ctx context.Context, done func() bool) error {
 // converged is how a round ended.
 type converged struct {
 	deployments, statuses, events int
-	written                       time.Duration // until the last Deployment and status was written
-	all                           time.Duration // until the last event was, too
+	all                           time.Duration // until the last of them
 }
 
 // waitForRound waits until the round that began at the given time has ended.
@@ -214,9 +213,8 @@ func (o *observer) waitForRound(ctx context.Context, began time.Time) (converged
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	result := converged{deployments: len(o.deployments.names), statuses: len(o.statuses.names), events: len(o.events.names)}
-	for _, p := range []*progress{o.deployments, o.statuses} {
-		result.written = max(result.written, p.last.Sub(began))
+	for _, p := range []*progress{o.deployments, o.statuses, o.events} {
+		result.all = max(result.all, p.last.Sub(began))
 	}
-	result.all = max(result.written, o.events.last.Sub(began))
 	return result, err
 }
