@@ -192,9 +192,9 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	half := workers/2 + 1
-	c.workqueue.SetLimit(half)                 // What is left of the workers is free for news.
-	stopRecorder := c.startRecorder(ctx, half) // An event is one request, a sync two.
+	most := workers - (workers+1)/4
+	c.workqueue.SetLimit(most) // What is left of the workers is free for news.
+	stopRecorder := c.startRecorder(ctx, most)
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

@@ -1043,7 +1043,7 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 }
 
 func TestRunDividesTheWork(t *testing.T) {
-	for workers, want := range map[int]struct{ backlog, senders int }{1: {1, 1}, 2: {2, 2}, 3: {2, 2}, 4: {3, 3}, 16: {9, 9}} {
+	for workers, want := range map[int]struct{ backlog, senders int }{1: {1, 1}, 2: {2, 2}, 3: {2, 2}, 4: {3, 3}, 16: {12, 12}} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			f := newFixture(t)
 			f.deploymentsSynced = func() bool { return true }

@@ -58,7 +58,7 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 }
 
 // SetLimit sets how many items of the backlog are worked on at the same time, which is 1 at first. Fewer than there are workers
-// let news find one that is free, and an API server with time for it.
+// let news find one that is free.
 func (q *Queue[T]) SetLimit(limit int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
