@@ -192,9 +192,9 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	most := workers - (workers+1)/4
-	c.workqueue.SetLimit(most) // What is left of the workers is free for news.
-	stopRecorder := c.startRecorder(ctx, most)
+	free := (workers + 1) / 4 // For news: a quarter, and one if there are 3.
+	c.workqueue.SetLimit(workers - free)
+	stopRecorder := c.startRecorder(ctx, workers-free)
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

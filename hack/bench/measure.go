@@ -51,7 +51,7 @@ type phase struct {
 	requests requests
 }
 
-// mean returns what the rounds of a phase took on average, and the least that was reached in one of them.
+// mean returns what the rounds of a phase took on average, the least that was reached in one of them, and the first one's requests.
 func mean(rounds []phase) phase {
 	result := rounds[0]
 	for _, p := range rounds[1:] {
