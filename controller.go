@@ -192,9 +192,8 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	free := (workers + 1) / 4 // For news: a quarter, and one if there are 3.
-	c.workqueue.SetLimit(workers - free)
-	stopRecorder := c.startRecorder(ctx, workers-free)
+	c.workqueue.SetLimit(workers)
+	stopRecorder := c.startRecorder(ctx, workers)
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

@@ -1043,7 +1043,7 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 }
 
 func TestRunDividesTheWork(t *testing.T) {
-	for workers, want := range map[int]struct{ backlog, senders int }{1: {1, 1}, 2: {2, 2}, 3: {2, 2}, 4: {3, 3}, 16: {12, 12}} {
+	for _, workers := range []int{1, 2, 16} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			f := newFixture(t)
 			f.deploymentsSynced = func() bool { return true }
@@ -1053,8 +1053,8 @@ func TestRunDividesTheWork(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
-				if got := f.workqueue.Len(); got != want.backlog || senders != want.senders {
-					t.Errorf("%d Foos of the first list are worked on, and %d send events, want %+v", got, senders, want)
+				if got := f.workqueue.Len(); got != workers || senders != workers {
+					t.Errorf("%d Foos of the first list are worked on, and %d send events, want as many as workers", got, senders)
 				}
 				cancel()
 				return func(context.Context) error { return nil }

@@ -24,7 +24,8 @@ var backlog = metrics.NewGauge(&metrics.GaugeOpts{
 func init() { legacyregistry.MustRegister(backlog) }
 
 // Queue is a rate-limited workqueue and, before it, a backlog of items that can wait. Of these there are never more than a few in
-// the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news.
+// the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news. While news is being worked on
+// they are half as many, because the fewer requests are under way, the sooner the API server answers each.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 
@@ -35,6 +36,8 @@ type Queue[T comparable] struct {
 	// admitted are the items of the backlog that are in the workqueue or being worked on, at most limit.
 	admitted map[T]struct{}
 	limit    int
+	// news are the other items that are being worked on.
+	news map[T]struct{}
 }
 
 // NewRateLimiter returns how retries wait: 5 ms at first, each time twice as long, and 1000 s at most; all together 50 times a
@@ -54,11 +57,11 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 		waiting:                    map[T]struct{}{},
 		admitted:                   map[T]struct{}{},
 		limit:                      1,
+		news:                       map[T]struct{}{},
 	}
 }
 
-// SetLimit sets how many items of the backlog are worked on at the same time, which is 1 at first. Fewer than there are workers
-// let news find one that is free.
+// SetLimit sets how many items of the backlog are worked on at the same time as long as there is no news, which is 1 at first.
 func (q *Queue[T]) SetLimit(limit int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
@@ -91,18 +94,34 @@ func (q *Queue[T]) AddLater(item T) {
 	q.admit()
 }
 
+// Get returns the next item, as soon as there is one, to be worked on until Done, or that the queue is shut down and empty.
+func (q *Queue[T]) Get() (item T, shutdown bool) {
+	item, shutdown = q.TypedRateLimitingInterface.Get()
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	if _, isIn := q.admitted[item]; !isIn && !shutdown {
+		q.news[item] = struct{}{}
+	}
+	return item, shutdown
+}
+
 // Done says that the work on an item has ended, so that the next one of the backlog can line up.
 func (q *Queue[T]) Done(item T) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	q.TypedRateLimitingInterface.Done(item)
 	delete(q.admitted, item)
+	delete(q.news, item)
 	q.admit()
 }
 
 // admit lets items of the backlog into the workqueue, as far as the limit allows. q.lock is held.
 func (q *Queue[T]) admit() {
-	for len(q.admitted) < q.limit && len(q.waiting) > 0 {
+	limit := q.limit
+	if len(q.news) > 0 {
+		limit = (limit + 1) / 2 // Not 0, so that nothing waits for ever.
+	}
+	for len(q.admitted) < limit && len(q.waiting) > 0 {
 		item := q.order[0]
 		q.order = q.order[1:]
 		if _, waits := q.waiting[item]; waits {

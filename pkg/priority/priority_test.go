@@ -40,8 +40,8 @@ func drain(queue *Queue[string]) (items []string) {
 
 func wantNothingLeft[T comparable](t *testing.T, queue *Queue[T]) {
 	t.Helper()
-	if len(queue.waiting)+len(queue.order)+len(queue.admitted) > 0 {
-		t.Errorf("left are %d waiting, %d places and %d admitted", len(queue.waiting), len(queue.order), len(queue.admitted))
+	if len(queue.waiting)+len(queue.order)+len(queue.admitted)+len(queue.news) > 0 {
+		t.Errorf("left are %d waiting, %d places, %d admitted and %d news", len(queue.waiting), len(queue.order), len(queue.admitted), len(queue.news))
 	}
 	if got, err := testutil.GetGaugeMetricValue(backlog); err != nil || got != 0 {
 		t.Errorf("the backlog's metric is %v, %v", got, err)
@@ -170,27 +170,39 @@ func TestWhatCanWaitGetsItsTurn(t *testing.T) {
 	t.Error("not handed out in the second turn")
 }
 
-func TestTheBacklogLeavesWorkersFreeForNews(t *testing.T) {
+func TestTheBacklogGivesWayToNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := newTestQueue(t)
-		queue.SetLimit(2)
-		for _, item := range []string{"a", "b", "c", "d"} {
+		queue.SetLimit(4)
+		for _, item := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 			queue.AddLater(item)
 		}
-		first, second := take(queue), take(queue)
-		if first != "a" || second != "b" || queue.Len() != 0 {
-			t.Errorf("after %q and %q there are %d more, want none as long as these are worked on", first, second, queue.Len())
+		for range 4 {
+			take(queue)
 		}
 		free := make(chan string)
 		go func() { free <- take(queue) }()
 		synctest.Wait()
-		queue.Add("d")
-		if got := <-free; got != "d" {
+		queue.Add("h")
+		if got := <-free; got != "h" {
 			t.Errorf("the free worker got %q, want the news about an item that waits", got)
 		}
-		queue.Done("b")
-		if got := take(queue); got != "c" {
-			t.Errorf("handed out %q, want the next of the backlog", got)
+		for _, step := range []struct {
+			done string
+			want []string
+		}{
+			{"a", nil}, {"b", nil}, // Half of four remain.
+			{"c", []string{"e"}},
+			{"h", []string{"f", "g"}}, // There is no news any more.
+		} {
+			queue.Done(step.done)
+			var got []string
+			for queue.Len() > 0 {
+				got = append(got, take(queue))
+			}
+			if !slices.Equal(got, step.want) {
+				t.Errorf("after %q was done, handed out %v, want %v", step.done, got, step.want)
+			}
 		}
 	})
 }
