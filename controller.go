@@ -192,8 +192,9 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx)
 	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
 	defer end()
-	c.workqueue.SetLimit(workers)
-	stopRecorder := c.startRecorder(ctx, workers)
+	free := (workers + 1) / 4 // For news, even if all else hangs: a quarter, and one if there are 3.
+	c.workqueue.SetLimit(workers - free)
+	stopRecorder := c.startRecorder(ctx, workers-free)
 
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup

@@ -1043,7 +1043,7 @@ func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
 }
 
 func TestRunDividesTheWork(t *testing.T) {
-	for _, workers := range []int{1, 2, 16} {
+	for workers, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 16: 12} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			f := newFixture(t)
 			f.deploymentsSynced = func() bool { return true }
@@ -1053,8 +1053,8 @@ func TestRunDividesTheWork(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
-				if got := f.workqueue.Len(); got != workers || senders != workers {
-					t.Errorf("%d Foos of the first list are worked on, and %d send events, want as many as workers", got, senders)
+				if got := f.workqueue.Len(); got != want || senders != want {
+					t.Errorf("%d Foos of the first list are worked on, and %d send events, want %d", got, senders, want)
 				}
 				cancel()
 				return func(context.Context) error { return nil }

@@ -62,6 +62,7 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 }
 
 // SetLimit sets how many items of the backlog are worked on at the same time as long as there is no news, which is 1 at first.
+// Fewer than there are workers let news find one that is free.
 func (q *Queue[T]) SetLimit(limit int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
