@@ -226,7 +226,7 @@ func (c *Controller) handleFooAdd(obj any, isInInitialList bool) {
 		c.workqueue.AddLater(cache.MetaObjectToName(obj.(metav1.Object)))
 		return
 	}
-	c.enqueueFoo(obj)
+	c.workqueue.AddUrgent(cache.MetaObjectToName(obj.(metav1.Object)))
 }
 
 // handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A Foo with a Problem
@@ -234,9 +234,11 @@ func (c *Controller) handleFooAdd(obj any, isInInitialList bool) {
 // it count as waiting for a name, which may have become free.
 func (c *Controller) handleFooUpdate(oldObj, newObj any) {
 	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
-	sameWish := old.UID == new.UID && old.Generation == new.Generation && old.DeletionTimestamp.Equal(new.DeletionTimestamp)
+	newWish := old.UID != new.UID || old.Generation != new.Generation || !old.DeletionTimestamp.Equal(new.DeletionTimestamp)
 	switch {
-	case sameWish && foostatus.HasProblem(old) && foostatus.HasProblem(new):
+	case newWish:
+		c.workqueue.AddUrgent(cache.MetaObjectToName(new))
+	case foostatus.HasProblem(old) && foostatus.HasProblem(new):
 	case old.ResourceVersion == new.ResourceVersion:
 		c.workqueue.AddLater(cache.MetaObjectToName(new))
 	default:

@@ -949,6 +949,46 @@ func TestAnEditGoesBeforeTheFirstListAndResyncs(t *testing.T) {
 	}
 }
 
+func TestTheFirstListGivesWayToUsers(t *testing.T) {
+	update := func(change func(*samplev1alpha1.Foo)) func(*fixture) {
+		return func(f *fixture) {
+			f.handleFooUpdate(foo(), foo(change, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
+		}
+	}
+	for name, test := range map[string]struct {
+		handle   func(*fixture)
+		givesWay bool
+	}{
+		"a new Foo":                    {func(f *fixture) { f.handleFooAdd(foo(), false) }, true},
+		"another spec":                 {update(func(foo *samplev1alpha1.Foo) { foo.Generation++ }), true},
+		"another Foo of the name":      {update(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }), true},
+		"a deletion":                   {update(func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), true},
+		"another status":               {update(refused), false},
+		"another Foo of the list":      {func(f *fixture) { f.handleFooAdd(foo(), true) }, false},
+		"a resync":                     {func(f *fixture) { f.handleFooUpdate(foo(), foo()) }, false},
+		"a Deployment that is changed": {func(f *fixture) { f.handleObject(deployment()) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, foo())
+			f.workqueue.SetLimit(2)
+			for _, name := range []string{"first", "second", "third"} {
+				f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = name }), true)
+			}
+			first, _ := f.workqueue.Get()
+			test.handle(f)
+			f.workqueue.Done(first)
+			var got []string
+			for f.workqueue.Len() > 0 {
+				objectRef, _ := f.workqueue.Get()
+				got = append(got, objectRef.Name)
+			}
+			if givesWay := !slices.Contains(got, "third"); givesWay != test.givesWay {
+				t.Errorf("handed out %q", got)
+			}
+		})
+	}
+}
+
 func TestTheCachesAreTrimmed(t *testing.T) {
 	f := newFixture(t)
 	managed := []metav1.ManagedFieldsEntry{{Manager: "someone"}}

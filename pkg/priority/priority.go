@@ -23,9 +23,14 @@ var backlog = metrics.NewGauge(&metrics.GaugeOpts{
 
 func init() { legacyregistry.MustRegister(backlog) }
 
+// giveWayPeriod is how long the backlog gives way to a user: a script, or a series of manifests, hardly takes longer from one
+// object to the next.
+const giveWayPeriod = time.Second
+
 // Queue is a rate-limited workqueue and, before it, a backlog of items that can wait. Of these there are never more than a few in
-// the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news. While news is being worked on
-// they are half as many, because the fewer requests are under way, the sooner the API server answers each.
+// the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news. While users change objects
+// they are half as many. So there is a worker that is free, and the fewer requests are under way, the sooner the API server
+// answers each.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 
@@ -36,8 +41,8 @@ type Queue[T comparable] struct {
 	// admitted are the items of the backlog that are in the workqueue or being worked on, at most limit.
 	admitted map[T]struct{}
 	limit    int
-	// news are the other items that are being worked on.
-	news map[T]struct{}
+	// urgent is how many items were added as urgent in the last giveWayPeriod.
+	urgent int
 }
 
 // NewRateLimiter returns how retries wait: 5 ms at first, each time twice as long, and 1000 s at most; all together 50 times a
@@ -57,12 +62,11 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 		waiting:                    map[T]struct{}{},
 		admitted:                   map[T]struct{}{},
 		limit:                      1,
-		news:                       map[T]struct{}{},
 	}
 }
 
-// SetLimit sets how many items of the backlog are worked on at the same time as long as there is no news, which is 1 at first.
-// Fewer than there are workers let news find one that is free.
+// SetLimit sets how many items of the backlog are worked on at the same time as long as it does not give way, which is 1 at
+// first. Fewer than there are workers let news find one that is free.
 func (q *Queue[T]) SetLimit(limit int) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
@@ -76,6 +80,20 @@ func (q *Queue[T]) Add(item T) {
 	defer q.lock.Unlock()
 	q.leave(item)
 	q.TypedRateLimitingInterface.Add(item)
+}
+
+// AddUrgent adds an item that a user has changed. The backlog gives way for a while.
+func (q *Queue[T]) AddUrgent(item T) {
+	q.lock.Lock()
+	q.urgent++
+	q.lock.Unlock()
+	time.AfterFunc(giveWayPeriod, func() {
+		q.lock.Lock()
+		defer q.lock.Unlock()
+		q.urgent--
+		q.admit()
+	})
+	q.Add(item)
 }
 
 // AddLater adds an item to the end of the backlog, unless it is there already, or has just been admitted from there.
@@ -95,31 +113,19 @@ func (q *Queue[T]) AddLater(item T) {
 	q.admit()
 }
 
-// Get returns the next item, as soon as there is one, to be worked on until Done, or that the queue is shut down and empty.
-func (q *Queue[T]) Get() (item T, shutdown bool) {
-	item, shutdown = q.TypedRateLimitingInterface.Get()
-	q.lock.Lock()
-	defer q.lock.Unlock()
-	if _, isIn := q.admitted[item]; !isIn && !shutdown {
-		q.news[item] = struct{}{}
-	}
-	return item, shutdown
-}
-
 // Done says that the work on an item has ended, so that the next one of the backlog can line up.
 func (q *Queue[T]) Done(item T) {
 	q.lock.Lock()
 	defer q.lock.Unlock()
 	q.TypedRateLimitingInterface.Done(item)
 	delete(q.admitted, item)
-	delete(q.news, item)
 	q.admit()
 }
 
 // admit lets items of the backlog into the workqueue, as far as the limit allows. q.lock is held.
 func (q *Queue[T]) admit() {
 	limit := q.limit
-	if len(q.news) > 0 {
+	if q.urgent > 0 {
 		limit = (limit + 1) / 2 // Not 0, so that nothing waits for ever.
 	}
 	for len(q.admitted) < limit && len(q.waiting) > 0 {

@@ -40,8 +40,8 @@ func drain(queue *Queue[string]) (items []string) {
 
 func wantNothingLeft[T comparable](t *testing.T, queue *Queue[T]) {
 	t.Helper()
-	if len(queue.waiting)+len(queue.order)+len(queue.admitted)+len(queue.news) > 0 {
-		t.Errorf("left are %d waiting, %d places, %d admitted and %d news", len(queue.waiting), len(queue.order), len(queue.admitted), len(queue.news))
+	if len(queue.waiting)+len(queue.order)+len(queue.admitted) > 0 {
+		t.Errorf("left are %d waiting, %d places and %d admitted", len(queue.waiting), len(queue.order), len(queue.admitted))
 	}
 	if got, err := testutil.GetGaugeMetricValue(backlog); err != nil || got != 0 {
 		t.Errorf("the backlog's metric is %v, %v", got, err)
@@ -89,6 +89,11 @@ func TestNewsGoesFirst(t *testing.T) {
 			q.Add("c")
 			q.Add("d")
 		}, []string{"a", "c", "d", "b"}},
+		"what is urgent goes before all but one of what can wait, too": {func(q *Queue[string]) {
+			q.AddLater("a")
+			q.AddLater("b")
+			q.AddUrgent("c")
+		}, []string{"a", "c", "b"}},
 		"an item stands there once, however often it is added": {func(q *Queue[string]) {
 			q.Add("a")
 			q.Add("b")
@@ -170,38 +175,37 @@ func TestWhatCanWaitGetsItsTurn(t *testing.T) {
 	t.Error("not handed out in the second turn")
 }
 
-func TestTheBacklogGivesWayToNews(t *testing.T) {
+func TestTheBacklogGivesWayToWhatIsUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := newTestQueue(t)
 		queue.SetLimit(4)
-		for _, item := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		for _, item := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
 			queue.AddLater(item)
 		}
-		for range 4 {
-			take(queue)
-		}
-		free := make(chan string)
-		go func() { free <- take(queue) }()
-		synctest.Wait()
-		queue.Add("h")
-		if got := <-free; got != "h" {
-			t.Errorf("the free worker got %q, want the news about an item that waits", got)
-		}
-		for _, step := range []struct {
-			done string
+		for i, step := range []struct {
+			do   func()
 			want []string
 		}{
-			{"a", nil}, {"b", nil}, // Half of four remain.
-			{"c", []string{"e"}},
-			{"h", []string{"f", "g"}}, // There is no news any more.
+			{func() {}, []string{"a", "b", "c", "d"}},
+			{func() { queue.AddUrgent("j") }, []string{"j"}},
+			{func() { queue.Done("j") }, nil},
+			{func() { queue.Done("a") }, nil},
+			{func() { queue.Done("b") }, nil}, // Half of four remain.
+			{func() { queue.Done("c") }, []string{"e"}},
+			{func() { time.Sleep(giveWayPeriod / 2) }, nil},
+			{func() { queue.AddUrgent("i") }, []string{"i"}},
+			{func() { time.Sleep(giveWayPeriod * 3 / 4) }, nil},
+			{func() { queue.Done("d") }, []string{"f"}},
+			{func() { time.Sleep(giveWayPeriod / 4) }, []string{"g", "h"}}, // Even if all that is worked on hangs.
 		} {
-			queue.Done(step.done)
+			step.do()
+			synctest.Wait()
 			var got []string
 			for queue.Len() > 0 {
 				got = append(got, take(queue))
 			}
 			if !slices.Equal(got, step.want) {
-				t.Errorf("after %q was done, handed out %v, want %v", step.done, got, step.want)
+				t.Errorf("step %d handed out %v, want %v", i, got, step.want)
 			}
 		}
 	})
