@@ -106,7 +106,7 @@ undeploy: ## Remove everything, and with it all Foos; with NAMESPACE=name the co
 # new: leave out
 # Numbers of Foos and of workers to measure, and another program: N=1000 WORKERS=2 OTHER='path -workers={workers}'.
 .PHONY: bench
-bench: cluster ## Measure speed and cost beside others: all takes 80 minutes, N=1000 WORKERS=2 nine.
+bench: cluster ## Measure speed and cost beside others: all takes two hours, N=1000 WORKERS=2 a quarter of one.
 	@cd hack/bench && go build -o ../../$(BIN)/bench . && \
 	  ../../$(BIN)/bench $(if $(N)$(WORKERS),,-keep=.) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
 

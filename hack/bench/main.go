@@ -118,20 +118,20 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	return results, nil
 }
 
-// coldRounds is how often cold convergence is measured, of which the mean counts: a shared machine often has two speeds, and a
-// median may be of either. With more Foos than mostInAllPhases it is measured once.
-const coldRounds = 4
+// repetitions is how often cold convergence is measured, of which the mean counts, since a shared machine often has two speeds and
+// a median may be of either; and a user's edits, of which the median counts. The rest is measured in the last round alone. With more
+// Foos than mostInAllPhases there is one round.
+const repetitions = 4
 
 // measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes. Every
 // other round goes backwards, so that a speed that rises or falls steadily favours none.
 func measureInTurns(ctx context.Context, programs []program, foos, workers int) ([]measurement, error) {
-	rounds := coldRounds
+	count := repetitions
 	if foos > mostInAllPhases {
-		rounds = 1
+		count = 1
 	}
-	results := make([]measurement, len(programs))
-	cold := make([][]phase, len(programs))
-	for round := range rounds {
+	measured := make([][]measurement, len(programs))
+	for round := range count {
 		for turn := range programs {
 			i := turn
 			if round%2 == 1 {
@@ -139,17 +139,18 @@ func measureInTurns(ctx context.Context, programs []program, foos, workers int) 
 			}
 			p := programs[i]
 			began := time.Now()
-			var err error
-			if results[i], err = measure(ctx, p, foos, workers, round < rounds-1); err != nil {
+			result, err := measure(ctx, p, foos, workers, round == count-1)
+			if err != nil {
 				return nil, fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, foos, workers, err)
 			}
 			fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: round %d of %d took %s\n",
-				p.name, foos, workers, round+1, rounds, time.Since(began).Round(time.Second))
-			cold[i] = append(cold[i], results[i].cold)
+				p.name, foos, workers, round+1, count, time.Since(began).Round(time.Second))
+			measured[i] = append(measured[i], result)
 		}
 	}
-	for i := range results {
-		results[i].cold = mean(cold[i])
+	var results []measurement
+	for i := range measured {
+		results = append(results, summary(measured[i]))
 	}
 	return results, nil
 }

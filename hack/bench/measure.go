@@ -44,6 +44,19 @@ type measurement struct {
 	underLoad    latency
 }
 
+// summary returns what several rounds have measured of the same: the last one, which has all phases, with the mean of the cold
+// convergences and the medians of the edits of all rounds.
+func summary(rounds []measurement) measurement {
+	result := rounds[len(rounds)-1]
+	var cold []phase
+	var alone, underLoad []latency
+	for _, round := range rounds {
+		cold, alone, underLoad = append(cold, round.cold), append(alone, round.alone), append(underLoad, round.underLoad)
+	}
+	result.cold, result.alone, result.underLoad = mean(cold), median(alone), median(underLoad)
+	return result
+}
+
 // phase is one convergence of all Foos.
 type phase struct {
 	converged
@@ -69,6 +82,23 @@ func mean(rounds []phase) phase {
 // latency is the time from a user's patch of a Foo to the Deployment's new spec.
 type latency struct{ p50, p99 time.Duration }
 
+// median returns the median of each of the percentiles, for which a round that something else on the machine has disturbed does
+// not count.
+func median(rounds []latency) latency {
+	of := func(part func(latency) time.Duration) time.Duration {
+		var sorted []time.Duration
+		for _, l := range rounds {
+			sorted = append(sorted, part(l))
+		}
+		slices.Sort(sorted)
+		return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+	}
+	return latency{
+		p50: of(func(l latency) time.Duration { return l.p50 }),
+		p99: of(func(l latency) time.Duration { return l.p99 }),
+	}
+}
+
 // runner measures one program on a cluster of its own.
 type runner struct {
 	*testCluster
@@ -78,12 +108,14 @@ type runner struct {
 	kubeconfig string
 	foos       int
 	workers    int
+	// generation is that of all Foos, and how many replicas each should have.
+	generation int64
 	running    *running
 	result     measurement
 }
 
-// measure measures one program with so many Foos and workers, in all phases or only in that of cold convergence.
-func measure(ctx context.Context, p program, foos, workers int, onlyCold bool) (measurement, error) {
+// measure measures one program with so many Foos and workers, in the phases that every round has, and in the others in the last.
+func measure(ctx context.Context, p program, foos, workers int, last bool) (measurement, error) {
 	c, err := startCluster(ctx)
 	if err != nil {
 		return measurement{}, err
@@ -92,7 +124,7 @@ func measure(ctx context.Context, p program, foos, workers int, onlyCold bool) (
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	nan := math.NaN()
-	r := &runner{testCluster: c, program: p, user: p.name, foos: foos, workers: workers, result: measurement{
+	r := &runner{testCluster: c, program: p, user: p.name, foos: foos, workers: workers, generation: 1, result: measurement{
 		program: p.name, foos: foos, workers: workers, idleCPU: nan, steady: nan, peak: nan, foreign: nan,
 	}}
 	// Administrators are exempt from the API server's priority and fairness, whose limits are not what is measured.
@@ -105,15 +137,19 @@ func measure(ctx context.Context, p program, foos, workers int, onlyCold bool) (
 	if r.observer, err = startObserver(ctx, c); err != nil {
 		return measurement{}, err
 	}
+	inAllPhases := foos <= mostInAllPhases
 	steps := []func(context.Context) error{r.cold}
-	if !p.bare && !onlyCold {
+	if last && !p.bare {
 		steps = append(steps, r.idle)
 	}
-	if foos <= mostInAllPhases && !onlyCold {
+	if last && inAllPhases {
 		steps = append(steps, r.scaleAll)
-		if !p.bare {
-			steps = append(steps, r.editAlone, r.editUnderLoad, r.addForeign)
-		}
+	}
+	if inAllPhases && !p.bare {
+		steps = append(steps, r.editAlone, r.editUnderLoad)
+	}
+	if last && inAllPhases && !p.bare {
+		steps = append(steps, r.addForeign)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -130,7 +166,7 @@ func measure(ctx context.Context, p program, foos, workers int, onlyCold bool) (
 // cold starts the program when all Foos are there and none has been served.
 func (r *runner) cold(ctx context.Context) error {
 	var err error
-	r.result.cold, err = r.converge(ctx, 1, 1, r.start)
+	r.result.cold, err = r.converge(ctx, r.start)
 	return err
 }
 
@@ -143,14 +179,15 @@ func (r *runner) start(ctx context.Context) error {
 // scaleAll has users scale all Foos.
 func (r *runner) scaleAll(ctx context.Context) error {
 	var err error
-	r.result.scale, err = r.converge(ctx, 2, 2, func(ctx context.Context) error {
-		return r.scaleFoos(ctx, benchNamespace, r.foos, 2)
+	r.generation++
+	r.result.scale, err = r.converge(ctx, func(ctx context.Context) error {
+		return r.scaleFoos(ctx, benchNamespace, r.foos, int32(r.generation))
 	})
 	return err
 }
 
-// converge measures how all Foos get this number of replicas, and this generation, after begin.
-func (r *runner) converge(ctx context.Context, replicas int32, generation int64, begin func(context.Context) error) (phase, error) {
+// converge measures how all Foos get to their generation after begin.
+func (r *runner) converge(ctx context.Context, begin func(context.Context) error) (phase, error) {
 	var before float64
 	var err error
 	if r.running != nil {
@@ -158,7 +195,7 @@ func (r *runner) converge(ctx context.Context, replicas int32, generation int64,
 			return phase{}, err
 		}
 	}
-	r.observer.begin(r.foos, replicas, generation)
+	r.observer.begin(r.foos, r.generation)
 	began := time.Now()
 	if err := begin(ctx); err != nil {
 		return phase{}, err
@@ -206,6 +243,9 @@ func (r *runner) idle(ctx context.Context) error {
 
 // addForeign measures the memory that Deployments of other people add.
 func (r *runner) addForeign(ctx context.Context) error {
+	if _, err := r.waitForRound(ctx, time.Now()); err != nil {
+		return err
+	}
 	r.running.stop()
 	resident := [2]uint64{}
 	for i := range resident {
@@ -246,8 +286,9 @@ func (r *runner) editAlone(ctx context.Context) error {
 // editUnderLoad measures edits while the program, just started, serves all other Foos, which were scaled meanwhile.
 func (r *runner) editUnderLoad(ctx context.Context) error {
 	r.running.stop()
-	r.observer.begin(r.foos, 3, 3)
-	if err := r.scaleFoos(ctx, benchNamespace, r.foos, 3); err != nil {
+	r.generation++
+	r.observer.begin(r.foos, r.generation)
+	if err := r.scaleFoos(ctx, benchNamespace, r.foos, int32(r.generation)); err != nil {
 		return err
 	}
 	if err := r.start(ctx); err != nil {
@@ -257,10 +298,7 @@ func (r *runner) editUnderLoad(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.result.underLoad, err = r.edit(ctx, 3, true); err != nil {
-		return err
-	}
-	_, err = r.waitForRound(ctx, time.Now())
+	r.result.underLoad, err = r.edit(ctx, 3, true)
 	return err
 }
 

@@ -25,8 +25,7 @@ const quietTimeout = 20 * time.Second
 // observer sees by watches how far the Foos are. It costs every program that is measured the same.
 type observer struct {
 	lock sync.Mutex
-	// The round is one convergence of all Foos: to this number of replicas, and this generation.
-	replicas    int32
+	// The round is one convergence of all Foos: to this generation, and as many replicas.
 	generation  int64
 	count       int
 	deployments *progress
@@ -56,7 +55,7 @@ type edit struct {
 // startObserver watches until ctx ends.
 func startObserver(ctx context.Context, c *testCluster) (*observer, error) {
 	o := &observer{changed: make(chan struct{}), edits: map[string]*edit{}}
-	o.begin(0, 0, -1)
+	o.begin(0, -1)
 	deployments := c.kube.AppsV1().Deployments("")
 	events := c.kube.CoreV1().Events(benchNamespace)
 	foos := c.sample.SamplecontrollerV1alpha1().Foos(benchNamespace)
@@ -112,10 +111,10 @@ func (o *observer) wake() {
 }
 
 // begin begins a round.
-func (o *observer) begin(count int, replicas int32, generation int64) {
+func (o *observer) begin(count int, generation int64) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	o.count, o.replicas, o.generation = count, replicas, generation
+	o.count, o.generation = count, generation
 	o.deployments, o.statuses, o.events = newProgress(), newProgress(), newProgress()
 }
 
@@ -139,7 +138,7 @@ func (o *observer) sawDeployment(event watch.Event) {
 	defer o.lock.Unlock()
 	switch deployment.Namespace {
 	case benchNamespace:
-		if *deployment.Spec.Replicas == o.replicas {
+		if int64(*deployment.Spec.Replicas) == o.generation {
 			o.reached(o.deployments, deployment.Name)
 		}
 	case editedNamespace:
