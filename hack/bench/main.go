@@ -118,9 +118,8 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	return results, nil
 }
 
-// repetitions is how often cold convergence is measured, of which the mean counts, since a shared machine often has two speeds and
-// a median may be of either; and a user's edits, of which the median counts. The rest is measured in the last round alone. With more
-// Foos than mostInAllPhases there is one round.
+// repetitions is in how many rounds cold convergence and a user's edits are measured. The rest is measured in the last one. With
+// more Foos than mostInAllPhases there is one round.
 const repetitions = 4
 
 // measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes. Every

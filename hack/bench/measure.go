@@ -65,6 +65,7 @@ type phase struct {
 }
 
 // mean returns what the rounds of a phase took on average, the least that was reached in one of them, and the first one's requests.
+// A median may be of either of the two speeds that a shared machine often has.
 func mean(rounds []phase) phase {
 	result := rounds[0]
 	for _, p := range rounds[1:] {
@@ -137,19 +138,20 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 	if r.observer, err = startObserver(ctx, c); err != nil {
 		return measurement{}, err
 	}
-	inAllPhases := foos <= mostInAllPhases
 	steps := []func(context.Context) error{r.cold}
 	if last && !p.bare {
 		steps = append(steps, r.idle)
 	}
-	if last && inAllPhases {
-		steps = append(steps, r.scaleAll)
-	}
-	if inAllPhases && !p.bare {
-		steps = append(steps, r.editAlone, r.editUnderLoad)
-	}
-	if last && inAllPhases && !p.bare {
-		steps = append(steps, r.addForeign)
+	if foos <= mostInAllPhases {
+		if last {
+			steps = append(steps, r.scaleAll)
+		}
+		if !p.bare {
+			steps = append(steps, r.editAlone, r.editUnderLoad)
+		}
+		if last && !p.bare {
+			steps = append(steps, r.addForeign)
+		}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

@@ -91,11 +91,11 @@ func TestAStandbyTakesOverAReleasedLeaseAndEndsWithItsContext(t *testing.T) {
 			}
 		}
 		go func() { first <- newElector(client, "first").Run(firstCtx, work("first")) }()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // The first has the lease.
 		go func() { second <- newElector(client, "second").Run(secondCtx, work("second")) }()
 		thirdCtx, endThird := context.WithCancel(t.Context())
 		go func() { third <- newElector(client, "third").Run(thirdCtx, work("third")) }()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // Both standbys have tried.
 		endThird()
 		if err := <-third; err != nil || leading.Load() != "first" {
 			t.Errorf("a standby that is told to stop returned %v; %q leads", err, leading.Load())
@@ -104,7 +104,7 @@ func TestAStandbyTakesOverAReleasedLeaseAndEndsWithItsContext(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
-		time.Sleep(options.RetryPeriod)
+		time.Sleep(options.RetryPeriod) // The second tries again.
 		synctest.Wait()
 		if leading.Load() != "second" {
 			t.Errorf("a retry period after the release %q leads", leading.Load())
@@ -132,7 +132,7 @@ func TestALostLeaseEndsRunAtOnceAndIsNotTakenBack(t *testing.T) {
 				return nil
 			})
 		}()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // The lease is taken.
 		lease := getLease(t, client)
 		lease.Spec.HolderIdentity = new("two")
 		if _, err := client.CoordinationV1().Leases(options.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {

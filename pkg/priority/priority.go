@@ -29,8 +29,7 @@ const giveWayPeriod = time.Second
 
 // Queue is a rate-limited workqueue and, before it, a backlog of items that can wait. Of these there are never more than a few in
 // the workqueue, or being worked on: as soon as one is done, the next one lines up behind the news. While users change objects
-// they are half as many. So there is a worker that is free, and the fewer requests are under way, the sooner the API server
-// answers each.
+// they are half as many, so that one of 2 workers is free, and the API server, with fewer requests under way, answers each sooner.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 
@@ -82,7 +81,7 @@ func (q *Queue[T]) Add(item T) {
 	q.TypedRateLimitingInterface.Add(item)
 }
 
-// AddUrgent adds an item that a user has changed. The backlog gives way for a while.
+// AddUrgent adds an item that a user has changed, as Add does. The backlog gives way for a second.
 func (q *Queue[T]) AddUrgent(item T) {
 	q.lock.Lock()
 	q.urgent++

@@ -152,7 +152,7 @@ func TestARetryIsNews(t *testing.T) {
 		queue.AddLater("a")
 		queue.AddLater("b")
 		queue.AddRateLimited("c")
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // The retry is due.
 		synctest.Wait()
 		if got, want := drain(queue), []string{"a", "c", "b"}; !slices.Equal(got, want) {
 			t.Errorf("handed out %v, want %v", got, want)
@@ -176,7 +176,7 @@ func TestWhatCanWaitGetsItsTurn(t *testing.T) {
 }
 
 func TestTheBacklogGivesWayToWhatIsUrgent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
 		queue := newTestQueue(t)
 		queue.SetLimit(4)
 		for _, item := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
@@ -192,11 +192,11 @@ func TestTheBacklogGivesWayToWhatIsUrgent(t *testing.T) {
 			{func() { queue.Done("a") }, nil},
 			{func() { queue.Done("b") }, nil}, // Half of four remain.
 			{func() { queue.Done("c") }, []string{"e"}},
-			{func() { time.Sleep(giveWayPeriod / 2) }, nil},
+			{func() { time.Sleep(giveWayPeriod / 2) }, nil}, // The period goes on, and begins anew with the next.
 			{func() { queue.AddUrgent("i") }, []string{"i"}},
-			{func() { time.Sleep(giveWayPeriod * 3 / 4) }, nil},
+			{func() { time.Sleep(giveWayPeriod * 3 / 4) }, nil}, // Past the end of the first, not of the second.
 			{func() { queue.Done("d") }, []string{"f"}},
-			{func() { time.Sleep(giveWayPeriod / 4) }, []string{"g", "h"}}, // Even if all that is worked on hangs.
+			{func() { time.Sleep(giveWayPeriod / 4) }, []string{"g", "h"}}, // The second's end, even if all that is worked on hangs.
 		} {
 			step.do()
 			synctest.Wait()

@@ -93,13 +93,13 @@ func TestGraceOutlivesItsContextByThePeriod(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		graceCtx, end := Grace(ctx, time.Minute)
 		defer end()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // As long as its context lasts, it does.
 		cancel()
-		time.Sleep(time.Minute - time.Nanosecond)
+		time.Sleep(time.Minute - time.Nanosecond) // Just before the period ends.
 		if err := context.Cause(graceCtx); err != nil {
 			t.Errorf("it has ended early: %v", err)
 		}
-		time.Sleep(time.Nanosecond)
+		time.Sleep(time.Nanosecond) // Its end.
 		synctest.Wait()
 		if err := context.Cause(graceCtx); err == nil || !strings.Contains(err.Error(), "cut short") {
 			t.Errorf("it ended with %v, want an error that tells of it", err)
