@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,186 +17,187 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	"k8s.io/sample-controller/pkg/drift"
-	"k8s.io/sample-controller/pkg/events"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/priority"
-	"k8s.io/sample-controller/pkg/readiness"
-	"k8s.io/sample-controller/pkg/supervision"
-	"k8s.io/sample-controller/pkg/trim"
+	"k8s.io/sample-controller/pkg/metrics"
+	"k8s.io/sample-controller/pkg/priorityqueue"
+	"k8s.io/sample-controller/pkg/signals"
 )
 
 const controllerAgentName = "sample-controller"
 
-// Reasons and messages of events. Those of warnings also stand in conditions, as does foostatus.DeploymentRejected.
+// Reasons and messages of events. ErrResourceExists is also the reason of a condition.
 const (
 	SuccessSynced         = "Synced"
 	MessageResourceSynced = "Foo synced successfully"
 	SuccessPruned         = "Pruned"
-	MessageResourcePruned = "Deployment %q deleted, because the Foo now names %q"
+	MessageResourcePruned = "Deployment %q deleted: it is superseded by %q"
 	ErrResourceExists     = "ErrResourceExists"
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
 const (
-	// FieldManager names this controller in the managed fields of all that it writes.
+	// FieldManager is the manager in the managed fields of what this controller writes.
 	FieldManager = controllerAgentName
-	// DefaultImage is the image of the nginx container unless an Option says otherwise.
+	// DefaultImage is the image of the nginx container unless Config says otherwise.
 	DefaultImage = "nginx:latest"
 
-	// rolloutPeriod is how long the changes of a Deployment's status, of which a rollout makes many, are gathered before the
-	// Foo's status tells of them.
-	rolloutPeriod = 500 * time.Millisecond
-	// cacheLagCheckPeriod is after what time to look again whether the caches reflect our last write, if no watch event of it
-	// leads there sooner.
-	cacheLagCheckPeriod = time.Second
+	// containerName is the name of the container whose image the controller sets.
+	containerName = "nginx"
+	// rolloutStatusDelay is how long changes of a Deployment's status, of which a rollout makes many, are collected before the Foo
+	// is synced.
+	rolloutStatusDelay = 500 * time.Millisecond
+	// staleCacheDelay is how long a sync waits for a stale cache unless a watch event comes earlier.
+	staleCacheDelay = time.Second
 )
 
-// ErrCachesNotSynced says that Foos or Deployments could not be listed in time.
-var ErrCachesNotSynced = errors.New("the informer caches have not synced in time")
+// The indexes of the caches: Deployments by the UID of the Foo that controls them, and Foos by the namespace/name of their Deployment.
+const (
+	byFooUID         = "fooUID"
+	byDeploymentName = "deploymentName"
+)
 
-// Controller brings the Deployments of Foos, and the status of Foos, to where the Foos' specs want them.
+var (
+	fooResource         = samplev1alpha1.Resource("foos")
+	deploymentResource  = appsv1.Resource("deployments")
+	deploymentsIndexers = cache.Indexers{byFooUID: indexByFooUID}
+	foosIndexers        = cache.Indexers{byDeploymentName: indexByDeploymentName}
+)
+
+// Config has what can be configured in a Controller. A zero value means the default.
+type Config struct {
+	// Image is the image of the nginx container of all Foos. The default is DefaultImage.
+	Image string
+	// ShutdownTimeout is how long running syncs may take once the context of Run is done. The default is 30 s.
+	ShutdownTimeout time.Duration
+}
+
+// Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
 type Controller struct {
 	kubeclientset   kubernetes.Interface
 	sampleclientset clientset.Interface
 
 	deploymentsLister  appslisters.DeploymentLister
-	deploymentsSynced  cache.InformerSynced
 	deploymentsIndexer cache.Indexer
+	deploymentsSynced  cache.InformerSynced
 	foosLister         listers.FooLister
-	foosSynced         cache.InformerSynced
 	foosIndexer        cache.Indexer
+	foosSynced         cache.InformerSynced
 
-	// What was written for each Foo, so that no sync acts on a cache from before that.
-	deploymentWrites *consistency.Writes
-	fooWrites        *consistency.Writes
+	// workqueue holds the namespace/name of each Foo that has to be synced. A key is in it once, however often it is added, and
+	// is processed by one worker at a time.
+	workqueue *priorityqueue.Queue[cache.ObjectName]
+	// stalledBackoff is the backoff of Foos that are stalled. The workqueue's own is for all other errors.
+	stalledBackoff workqueue.TypedRateLimiter[cache.ObjectName]
+	// correctionBackoff limits how often drift is corrected in a Deployment that someone else keeps changing.
+	correctionBackoff *flowcontrol.Backoff
+	// consistencyStore keeps a sync from acting on a cache that is older than the last write for the same Foo.
+	consistencyStore *consistency.Store
 
-	// workqueue holds the namespace/name of each Foo that is to be looked at. It hands a name to one worker at a time.
-	workqueue *priority.Queue[cache.ObjectName]
-
-	recorder record.EventRecorder
-	// startRecorder sends so many events at the same time, until shutdown, which waits for those recorded so far.
-	startRecorder func(ctx context.Context, senders int) (shutdown func(context.Context) error)
-
-	image            string
-	cacheSyncTimeout time.Duration
-	// shutdownTimeout is how long the syncs that are running when Run's context ends, and their events, may still take.
-	shutdownTimeout time.Duration
-	// elect calls lead when this instance may work, and returns when lead has. Without an election that is at once.
-	elect func(ctx context.Context, lead func(context.Context) error) error
+	eventBroadcaster record.EventBroadcaster
+	recorder         record.EventRecorder
+	logger           klog.Logger
+	config           Config
 }
 
-// Option changes a default of a Controller: its image, cacheSyncTimeout, shutdownTimeout or elect.
-type Option func(*Controller)
-
-// NewController returns a controller whose handlers are registered with the two informers, which must not have been
-// started yet.
+// NewController returns a controller and registers its event handlers with the two informers, which may be running already. At most
+// one config is used.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
 	sampleclientset clientset.Interface,
 	deploymentInformer appsinformers.DeploymentInformer,
 	fooInformer informers.FooInformer,
-	options ...Option,
+	configs ...Config,
 ) *Controller {
-	logger := klog.FromContext(ctx)
+	config := Config{Image: DefaultImage, ShutdownTimeout: 30 * time.Second}
+	for _, c := range configs {
+		config.Image = cmp.Or(c.Image, config.Image)
+		config.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, config.ShutdownTimeout)
+	}
 
-	// Events about Foos can only be recorded if their kind is known to the recorder's scheme.
+	// An event can only refer to a Foo if the scheme knows its kind.
 	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
-	recorder := events.NewRecorder(kubeclientset.CoreV1(), scheme.Scheme, controllerAgentName)
-
-	deployments := trim.Whole(deploymentInformer.Informer().GetIndexer())
+	eventBroadcaster := record.NewBroadcaster()
+	rateLimiter := priorityqueue.NewRateLimiter[cache.ObjectName]
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
-		deploymentsLister:  appslisters.NewDeploymentLister(deployments),
+		deploymentsLister:  deploymentInformer.Lister(),
+		deploymentsIndexer: deploymentInformer.Informer().GetIndexer(),
 		deploymentsSynced:  deploymentInformer.Informer().HasSynced,
-		deploymentsIndexer: deployments,
 		foosLister:         fooInformer.Lister(),
-		foosSynced:         fooInformer.Informer().HasSynced,
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
-		deploymentWrites:   consistency.NewWrites(deploymentInformer.Informer().GetStore()),
-		fooWrites:          consistency.NewWrites(fooInformer.Informer().GetStore()),
-		workqueue:          priority.NewQueue("foos", priority.NewRateLimiter[cache.ObjectName]()),
-		recorder:           recorder,
-		startRecorder:      recorder.Start,
-		elect:              func(ctx context.Context, lead func(context.Context) error) error { return lead(ctx) },
-		image:              DefaultImage,
-		cacheSyncTimeout:   2 * time.Minute,
-		shutdownTimeout:    30 * time.Second,
+		foosSynced:         fooInformer.Informer().HasSynced,
+		workqueue:          priorityqueue.New("foos", rateLimiter()),
+		stalledBackoff:     rateLimiter(),
+		correctionBackoff:  flowcontrol.NewBackOff(time.Second, 1000*time.Second),
+		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.Cache{
+			deploymentResource: deploymentInformer.Informer().GetStore(),
+			fooResource:        fooInformer.Informer().GetStore(),
+		}),
+		eventBroadcaster: eventBroadcaster,
+		recorder:         eventBroadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
+		logger:           klog.FromContext(ctx),
+		config:           config,
 	}
-	for _, option := range options {
-		option(controller)
-	}
+	utilruntime.Must(deploymentInformer.Informer().AddIndexers(deploymentsIndexers))
+	utilruntime.Must(fooInformer.Informer().AddIndexers(foosIndexers))
 
-	utilruntime.Must(deploymentInformer.Informer().SetTransform(trim.Transform))
-	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
-	utilruntime.Must(fooInformer.Informer().SetTransform(trim.Transform))
-	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
-
-	logger.Info("Setting up event handlers")
+	controller.logger.Info("Setting up event handlers")
 	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    controller.handleFooAdd,
-		UpdateFunc: controller.handleFooUpdate,
-		DeleteFunc: controller.enqueueFoo,
+		AddFunc:    controller.addFoo,
+		UpdateFunc: controller.updateFoo,
+		DeleteFunc: controller.deleteFoo,
 	})
 	utilruntime.Must(err)
-	_, err = deploymentInformer.Informer().AddEventHandlerWithResyncPeriod(trim.Handler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    controller.handleDeploymentAdd,
-		UpdateFunc: controller.handleDeploymentUpdate,
-		DeleteFunc: controller.handleDeploymentDelete,
-	}), 0) // No resync: Foos have one.
+	_, err = deploymentInformer.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    controller.addDeployment,
+		UpdateFunc: controller.updateDeployment,
+		DeleteFunc: controller.deleteDeployment,
+	}, 0) // A resync of the Foos is enough.
 	utilruntime.Must(err)
 	return controller
 }
 
-// Run waits for the caches and, if there is an election, until this instance leads. Then it keeps the given number of
-// workers busy until ctx ends, and returns when every worker has: syncs that are running then are finished, and their events
-// sent, but no new ones are begun. The error is ErrCachesNotSynced, one of the election, or says that syncs had to be cut
-// short at the shutdown timeout. Run may be called once.
+// Run waits for the caches to sync and starts the workers. Once ctx is done it waits for the syncs that are running, at most for
+// Config.ShutdownTimeout: if they take longer their requests are cancelled, and Run returns an error. Run may be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
 	logger := klog.FromContext(ctx)
 
+	c.eventBroadcaster.StartStructuredLogging(4)
+	c.eventBroadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kubeclientset.CoreV1().Events("")})
+	defer c.eventBroadcaster.Shutdown()
+
 	logger.Info("Starting Foo controller")
 	logger.Info("Waiting for informer caches to sync")
-	timeout, cancel := context.WithTimeout(ctx, c.cacheSyncTimeout)
-	defer cancel()
-	if !cache.WaitForCacheSync(timeout.Done(), c.deploymentsSynced, c.foosSynced) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return ErrCachesNotSynced
+	if !cache.WaitForCacheSync(ctx.Done(), c.deploymentsSynced, c.foosSynced) {
+		return nil
 	}
-	return c.elect(ctx, func(ctx context.Context) error { return c.runWorkers(ctx, workers) })
-}
 
-func (c *Controller) runWorkers(ctx context.Context, workers int) error {
-	logger := klog.FromContext(ctx)
-	syncCtx, end := supervision.Grace(ctx, c.shutdownTimeout)
-	defer end()
-	free := (workers + 1) / 4 // For news, even if all else hangs: a quarter, and one if there are 3.
-	c.workqueue.SetLimit(workers - free)
-	stopRecorder := c.startRecorder(ctx, workers-free)
-
+	syncCtx, cancel := signals.WithGracePeriod(ctx, c.config.ShutdownTimeout)
+	defer cancel()
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -207,262 +209,395 @@ func (c *Controller) runWorkers(ctx context.Context, workers int) error {
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
 	running.Wait()
-	return cmp.Or(context.Cause(syncCtx), stopRecorder(syncCtx)) // In this order.
+	return context.Cause(syncCtx)
 }
 
-// enqueueFoo puts the namespace/name of a Foo, or of the tombstone of one, into the workqueue.
-func (c *Controller) enqueueFoo(obj any) {
-	objectRef, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		utilruntime.HandleError(err)
+func (c *Controller) addFoo(obj any, isInInitialList bool) {
+	foo := obj.(*samplev1alpha1.Foo)
+	c.logger.V(4).Info("Adding Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isInInitialList", isInInitialList)
+	if isInInitialList {
+		c.enqueueLowPriority(foo, "initial list")
 		return
 	}
+	c.enqueueFoo(foo, "added")
+}
+
+// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced. A stalled Foo is retried with backoff only,
+// unless its spec has changed.
+func (c *Controller) updateFoo(oldObj, newObj any) {
+	oldFoo, foo := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
+	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
+	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isResync", isResync)
+	switch {
+	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation, !oldFoo.DeletionTimestamp.Equal(foo.DeletionTimestamp):
+		c.forgetRetries(cache.MetaObjectToName(foo))
+		c.enqueueFoo(foo, "spec changed")
+	case c.stalledBackoff.NumRequeues(cache.MetaObjectToName(foo)) > 0:
+		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "stalled: retried with backoff")
+	case isResync:
+		c.enqueueLowPriority(foo, "resync")
+	default:
+		c.enqueueFoo(foo, "status or metadata changed")
+	}
+}
+
+func (c *Controller) deleteFoo(obj any) {
+	c.enqueueFoo(obj, "deleted")
+}
+
+// addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial list of Foos.
+func (c *Controller) addDeployment(obj any, isInInitialList bool) {
+	deployment := obj.(*appsv1.Deployment)
+	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion,
+		"isInInitialList", isInInitialList)
+	if !isInInitialList {
+		c.handleObject(deployment)
+	}
+}
+
+// updateDeployment enqueues the Foo of a Deployment that has changed. For a Foo that is not its controller any more the Deployment is
+// deleted. Changes of the status, of which a rollout makes many, are collected for a while.
+func (c *Controller) updateDeployment(oldObj, newObj any) {
+	oldDeployment, deployment := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
+	logger.V(4).Info("Updating Deployment")
+	foo := c.resolveControllerRef(deployment)
+	switch {
+	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
+		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
+	case !equality.Semantic.DeepEqual(samplev1alpha1.ControllerRef(oldDeployment), samplev1alpha1.ControllerRef(deployment)):
+		c.deleteDeployment(oldDeployment)
+		c.handleObject(deployment)
+	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
+		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout", "after", rolloutStatusDelay)
+		c.workqueue.AddAfter(cache.MetaObjectToName(foo), rolloutStatusDelay)
+	default:
+		c.handleObject(deployment)
+	}
+}
+
+// deleteDeployment enqueues the Foo that controlled a Deployment, and all Foos that desire a Deployment of its name.
+func (c *Controller) deleteDeployment(obj any) {
+	objectRef, err := cache.DeletionHandlingObjectToName(obj)
+	utilruntime.Must(err) // What an informer caches has a name.
+	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef)
+	c.handleObject(obj)
+	foos, err := c.foosIndexer.ByIndex(byDeploymentName, objectRef.String())
+	utilruntime.Must(err) // The index exists.
+	for _, foo := range foos {
+		c.forgetRetries(cache.MetaObjectToName(foo.(*samplev1alpha1.Foo)))
+		c.enqueueFoo(foo, "Deployment of the desired name is gone or has another controller")
+	}
+}
+
+// handleObject enqueues the Foo that controls an object. If the watch missed the deletion of the object, obj is a tombstone with the
+// last state that the cache had.
+func (c *Controller) handleObject(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		c.logger.V(4).Info("Recovered deleted object from tombstone", "object", tombstone.Key)
+		obj = tombstone.Obj
+	}
+	object, ok := obj.(metav1.Object)
+	if !ok {
+		utilruntime.HandleErrorWithLogger(c.logger, nil, "Object of unexpected type", "type", fmt.Sprintf("%T", obj))
+		return
+	}
+	if foo := c.resolveControllerRef(object); foo != nil {
+		c.enqueueFoo(foo, "controller of Deployment "+object.GetName())
+		return
+	}
+	c.logger.V(4).Info("Foo not enqueued", "deployment", klog.KObj(object), "reason", "not controlled by a Foo that exists")
+}
+
+// resolveControllerRef returns the Foo that controls an object, or nil if there is none, or none any more: garbage collection then
+// deletes the object.
+func (c *Controller) resolveControllerRef(object metav1.Object) *samplev1alpha1.Foo {
+	controllerRef := samplev1alpha1.ControllerRef(object)
+	if controllerRef == nil {
+		return nil
+	}
+	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(controllerRef.Name)
+	if err != nil || foo.UID != controllerRef.UID {
+		return nil
+	}
+	return foo
+}
+
+// enqueueFoo adds the namespace/name of a Foo, or of its tombstone, to the workqueue.
+func (c *Controller) enqueueFoo(obj any, reason string) {
+	objectRef, err := cache.DeletionHandlingObjectToName(obj)
+	utilruntime.Must(err) // What an informer caches has a name.
+	c.logger.V(4).Info("Enqueuing Foo", "foo", objectRef, "reason", reason, "priority", "high")
 	c.workqueue.Add(objectRef)
 }
 
-// handleFooAdd queues a Foo that is new, or that was there before this process and can wait for those that are.
-func (c *Controller) handleFooAdd(obj any, isInInitialList bool) {
-	if isInInitialList {
-		c.workqueue.AddLater(cache.MetaObjectToName(obj.(metav1.Object)))
-		return
-	}
-	c.workqueue.AddUrgent(cache.MetaObjectToName(obj.(metav1.Object)))
+// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and so waits until those that have changed are synced.
+func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) {
+	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "low")
+	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// handleFooUpdate queues a Foo that was changed, or that is to be looked at again because of a resync. A Foo with a Problem
-// is tried again by its backoff alone, unless someone has changed what it wants, or the Problem is new: only from now on does
-// it count as waiting for a name, which may have become free.
-func (c *Controller) handleFooUpdate(oldObj, newObj any) {
-	old, new := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
-	newWish := old.UID != new.UID || old.Generation != new.Generation || !old.DeletionTimestamp.Equal(new.DeletionTimestamp)
-	switch {
-	case newWish:
-		c.workqueue.AddUrgent(cache.MetaObjectToName(new))
-	case foostatus.HasProblem(old) && foostatus.HasProblem(new):
-	case old.ResourceVersion == new.ResourceVersion:
-		c.workqueue.AddLater(cache.MetaObjectToName(new))
-	default:
-		c.enqueueFoo(new)
-	}
+// forgetRetries resets the backoff of a Foo that has succeeded, or whose failures were due to a situation that is over.
+func (c *Controller) forgetRetries(objectRef cache.ObjectName) {
+	c.workqueue.Forget(objectRef)
+	c.stalledBackoff.Forget(objectRef)
 }
 
-// handleDeploymentAdd queues the Foo of a new Deployment. Those of the first list are queued with the first list of Foos.
-func (c *Controller) handleDeploymentAdd(obj any, isInInitialList bool) {
-	if !isInInitialList {
-		c.handleObject(obj)
-	}
-}
-
-// handleDeploymentUpdate looks at what a change to a Deployment, or its replacement by another of its name, means for Foos.
-func (c *Controller) handleDeploymentUpdate(oldObj, newObj any) {
-	was, is := ownership.FooOf(oldObj), ownership.FooOf(newObj)
-	if !equality.Semantic.DeepEqual(was, is) {
-		c.handleObject(newObj)
-		c.handleDeploymentDelete(oldObj) // For its former owner, and for all who wait for its name, it is as good as gone.
-		return
-	}
-	if is == nil {
-		return // It is and stays someone else's.
-	}
-	old, new := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
-	switch {
-	case old.ResourceVersion == new.ResourceVersion:
-		// Listed anew, or a resync that another handler asked for.
-	case equality.Semantic.DeepEqual(old.Status, new.Status):
-		c.handleObject(new)
-	default:
-		if foo := ownership.ControllingFoo(c.foosLister, new); foo != nil {
-			c.workqueue.AddAfter(cache.MetaObjectToName(foo), rolloutPeriod)
-		}
-	}
-}
-
-// handleDeploymentDelete queues the Foo that controlled a Deployment, and every Foo that waits for its name.
-func (c *Controller) handleDeploymentDelete(obj any) {
-	c.handleObject(obj)
-	for _, foo := range ownership.WaitingFoos(c.foosIndexer, obj) {
-		c.enqueueFoo(foo)
-	}
-}
-
-// handleObject queues the Foo that controls an object, or the tombstone of one.
-func (c *Controller) handleObject(obj any) {
-	if foo := ownership.ControllingFoo(c.foosLister, obj); foo != nil {
-		c.enqueueFoo(foo)
-	}
-}
-
-// runWorker syncs one Foo after the other until ctx ends. The syncs themselves run with syncCtx.
+// runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done later.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
 	}
 }
 
-// processNextWorkItem syncs the next Foo of the workqueue, and queues it again, with backoff, if that failed. It returns
-// false once the workqueue is shut down.
+// processNextWorkItem syncs the next Foo of the workqueue, and requeues it if that failed. It returns false once the workqueue is
+// shut down.
 func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	objectRef, shutdown := c.workqueue.Get()
 	if shutdown {
 		return false
 	}
+	// Done says nothing of success. It lets another worker have the key, if it was added again meanwhile.
 	defer c.workqueue.Done(objectRef)
 
-	switch supervision.Run(ctx, objectRef, c.workqueue.NumRequeues(objectRef), c.syncHandler) {
-	case supervision.Success:
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
+	ctx = klog.NewContext(ctx, logger)
+	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef)+c.stalledBackoff.NumRequeues(objectRef))
+	sync := metrics.StartSync()
+	err := c.syncHandler(ctx, objectRef)
+
+	var result metrics.Result
+	var delay time.Duration
+	switch _, isStalled := errors.AsType[*foostatus.StalledError](err); {
+	case err == nil:
+		// The retries, if there were any, succeeded: the next failure is a first one again.
+		result = metrics.Success
+		c.forgetRetries(objectRef)
+	case errors.Is(err, consistency.ErrStale):
+		result, delay = metrics.Stale, staleCacheDelay
+		c.workqueue.AddAfter(objectRef, delay)
+	case isStalled:
+		result, delay = metrics.Stalled, c.stalledBackoff.When(objectRef)
 		c.workqueue.Forget(objectRef)
-	case supervision.Waiting:
-		c.workqueue.AddAfter(objectRef, cacheLagCheckPeriod) // Nothing has failed, so this is no retry.
+		c.workqueue.AddAfter(objectRef, delay)
+	case isConflict(err):
+		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
 	default:
-		c.workqueue.AddRateLimited(objectRef)
+		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
+		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
 	}
+	logger.V(4).Info("Finished syncing", "duration", sync.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
 }
 
-// syncHandler brings the Deployment and the status of one Foo to where its spec wants them. It reads from the caches, and
-// writes only what differs. An error means that it is to be called again.
-func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) error {
-	// This comes before anything is read, so that what is read is at least as new as our last write.
-	if !c.deploymentWrites.Visible(objectRef) || !c.fooWrites.Visible(objectRef) {
-		return consistency.ErrBehind
-	}
-	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			c.deploymentWrites.Forget(objectRef)
-			c.fooWrites.Forget(objectRef)
-			return nil
-		}
+// isConflict reports whether err says that an object has just been changed or deleted by someone else, which is not a failure.
+func isConflict(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// syncHandler reconciles the Deployment of a Foo with the state that the Foo desires, and then reports in the Foo's status, and in
+// events, what came of it. It reads from the caches and writes only what differs. After an error it has to be called again; a panic is
+// an error like any other.
+func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
+	defer metrics.RecoverPanic(&err)
+
+	// This comes first, so that what is read below is at least as new as the last write.
+	if err := c.consistencyStore.EnsureReady(objectRef); err != nil {
 		return err
 	}
+	logger := klog.FromContext(ctx)
+	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
+	if apierrors.IsNotFound(err) {
+		logger.V(4).Info("Foo does not exist")
+		c.consistencyStore.Clear(objectRef)
+		c.correctionBackoff.Reset(objectRef.String())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion, "generation", foo.Generation)
 	if foo.DeletionTimestamp != nil {
-		return nil // A foreground deletion only ends if nothing creates dependents anew.
+		logger.V(4).Info("Foo is being deleted: its Deployments are garbage collection's")
+		return nil
 	}
+
 	deployment, changed, err := c.syncDeployment(ctx, foo)
-	// A new generation gets its event once its status is written, other changes at once. So there is just one of each: if
-	// writing the status fails, the retry sees the generation as new again, but no change.
-	newGeneration := foo.Status.ObservedGeneration != foo.Generation
-	if changed && !newGeneration {
-		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
-	}
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
-	}
-	problem, ok := errors.AsType[*foostatus.Problem](err)
-	if err != nil && !ok {
+	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	written, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, problem))
-	switch {
-	case err != nil:
-		return err
-	case problem != nil:
-		if written {
-			klog.FromContext(ctx).Info("Foo cannot be served; retrying with backoff", "foo", objectRef, "reason", problem)
-			c.recorder.Event(foo, corev1.EventTypeWarning, problem.Reason, problem.Message)
-		}
-		return problem
-	case newGeneration:
-		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
-	}
-	return nil
+	return c.report(ctx, foo, deployment, changed, err)
 }
 
-// syncDeployment creates the Deployment of a Foo or puts right what differs from what the Foo wants. It returns the
-// Deployment, if the Foo has one, and whether it was written. A Deployment that the Foo does not control is a Problem.
+// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state. It returns the Deployment, if the
+// Foo has one, and whether it was changed to the desired state.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
+	logger := klog.FromContext(ctx)
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	if apierrors.IsNotFound(err) {
+		return c.createDeployment(ctx, foo)
+	}
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return c.createDeployment(ctx, foo)
-		}
 		return nil, false, err
 	}
-	if !ownership.Controls(foo, deployment) {
-		return nil, false, nameTaken(foo)
+	logger.V(4).Info("Read Deployment from the cache", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
+	if !foo.Controls(deployment) {
+		return nil, false, nameConflict(foo)
 	}
-	wish := drift.Wish{Container: containerName, Image: c.image, Replicas: foo.Spec.Replicas}
-	patch, err := drift.Patch(deployment, labelsOf(foo), wish)
-	if err != nil || patch == nil || deployment.DeletionTimestamp != nil {
-		return deployment, false, err
+	if deployment.DeletionTimestamp != nil {
+		logger.V(4).Info("Deployment is being deleted: waiting until its name is free", "deployment", klog.KObj(deployment))
+		return deployment, false, nil
 	}
-	if err := consistency.CheckRepair(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
-		return deployment, false, err
+	// What a lister returns belongs to the cache and must not be changed.
+	desired := deployment.DeepCopy()
+	setDesiredState(desired, foo, c.config.Image)
+	if !equality.Semantic.DeepEqual(deployment, desired) {
+		return c.correctDeployment(ctx, foo, deployment, desired)
 	}
-	repaired, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: FieldManager})
-	if err != nil {
-		return deployment, false, foostatus.Refusal(err)
+	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
+	if c.isInCorrectionBackoff(foo) {
+		return deployment, false, foostatus.ReportedAs(foo, foostatus.DeploymentOverridden)
 	}
-	klog.FromContext(ctx).V(2).Info("Put Deployment right", "foo", klog.KObj(foo), "deployment", klog.KObj(repaired))
-	c.deploymentWrites.Record(cache.MetaObjectToName(foo), repaired.ResourceVersion)
-	return repaired, true, nil
+	c.correctionBackoff.Reset(cache.MetaObjectToName(foo).String())
+	return deployment, false, nil
 }
 
-// createDeployment creates the Deployment of a Foo, which the cache does not have. If there is one of that name after all, it
-// finds out by a live read whose it is.
+// createDeployment creates the Deployment of a Foo, which the cache does not have. If the API server has one of that name, a live read
+// tells who controls it.
 func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	if err := consistency.CheckRepair(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
-		return nil, false, err
+	objectRef := cache.MetaObjectToName(foo)
+	if foo.IsObserved() || c.consistencyStore.HasWritten(objectRef, foo.UID) {
+		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
+			return nil, false, err
+		}
 	}
 	desired := newDeployment(foo)
-	desired.Spec.Template.Spec.Containers[0].Image = c.image
+	setDesiredState(desired, foo, c.config.Image)
+	if superseded := c.supersededDeployments(foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
+		desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
+	}
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
 	if err == nil {
-		klog.FromContext(ctx).V(2).Info("Created Deployment", "foo", klog.KObj(foo), "deployment", klog.KObj(created))
-		c.deploymentWrites.Record(cache.MetaObjectToName(foo), created.ResourceVersion)
-		return created, true, nil
+		klog.FromContext(ctx).V(2).Info("Created Deployment", "deployment", klog.KObj(created), "resourceVersion", created.ResourceVersion)
+		return c.verifyWrite(foo, created)
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, false, foostatus.Refusal(err)
+		return nil, false, foostatus.AsStalled(err)
 	}
 	existing, err := client.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
-	if !ownership.Controls(foo, existing) {
-		return nil, false, nameTaken(foo)
+	if !foo.Controls(existing) {
+		return nil, false, nameConflict(foo)
 	}
-	// It is ours, but newer than the cache, and so may be the Foo's newest wish.
-	c.deploymentWrites.Record(cache.MetaObjectToName(foo), existing.ResourceVersion)
-	return nil, false, consistency.ErrBehind
+	c.consistencyStore.WroteAt(objectRef, foo.UID, deploymentResource, existing.ResourceVersion)
+	return nil, false, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-func nameTaken(foo *samplev1alpha1.Foo) error {
-	return &foostatus.Problem{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
+// correctDeployment patches a Deployment to its desired state. If someone else changes it back at once, that is done with backoff only.
+func (c *Controller) correctDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, deployment, desired *appsv1.Deployment,
+) (*appsv1.Deployment, bool, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(deployment))
+	overridden := foostatus.Overridden(deployment, desired)
+	logger.V(4).Info("Deployment differs from its desired state", "differences", overridden.Message)
+	if foo.IsObserved() { // It is not the Foo that has changed.
+		if c.isInCorrectionBackoff(foo) {
+			return deployment, false, overridden
+		}
+		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
+			return nil, false, err
+		}
+	}
+	patch, err := consistency.MergePatch(deployment, desired)
+	if err != nil {
+		return nil, false, err
+	}
+	patched, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: FieldManager})
+	if err != nil {
+		return deployment, false, foostatus.AsStalled(err)
+	}
+	logger.V(2).Info("Patched Deployment", "resourceVersion", patched.ResourceVersion, "patch", string(patch))
+	return c.verifyWrite(foo, patched)
 }
 
-// pruneDeployments deletes the Deployments that a Foo controls under names that it gave up, once the one that it names now
-// can take over. The Foo is read anew before each deletion, so that a cache that is behind cannot delete the wanted one.
+// verifyWrite returns a Deployment as the API server has stored it, and whether it is in its desired state: admission may have changed
+// it. What another controller has overridden before counts as overridden until it has stayed in its desired state for the backoff.
+func (c *Controller) verifyWrite(foo *samplev1alpha1.Foo, written *appsv1.Deployment) (*appsv1.Deployment, bool, error) {
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, written.ResourceVersion)
+	desired := written.DeepCopy()
+	setDesiredState(desired, foo, c.config.Image)
+	isDesired := equality.Semantic.DeepEqual(written, desired)
+	if foo.IsObserved() || !isDesired {
+		c.correctionBackoff.Next(cache.MetaObjectToName(foo).String(), time.Now())
+	}
+	if !isDesired {
+		return written, false, foostatus.Overridden(written, desired)
+	}
+	err := foostatus.ReportedAs(foo, foostatus.DeploymentOverridden)
+	return written, err == nil, err
+}
+
+func (c *Controller) isInCorrectionBackoff(foo *samplev1alpha1.Foo) bool {
+	return c.correctionBackoff.IsInBackOffSinceUpdate(cache.MetaObjectToName(foo).String(), time.Now())
+}
+
+// pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	if !readiness.CanTakeOver(current) {
+	if !foostatus.CanTakeOver(current) {
 		return nil
 	}
-	for _, old := range ownership.OtherDeployments(c.deploymentsIndexer, foo) {
-		if err := consistency.CheckNewest(ctx, c.sampleclientset.SamplecontrollerV1alpha1(), foo); err != nil {
+	for _, superseded := range c.supersededDeployments(foo) {
+		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
+		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
 			return err
 		}
-		err := c.kubeclientset.AppsV1().Deployments(old.Namespace).Delete(ctx, old.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion},
+		err := c.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 		})
 		if apierrors.IsNotFound(err) {
-			continue // The cache is behind: there is nothing left to do.
+			continue // The cache of Deployments is stale.
 		}
 		if err != nil {
-			return foostatus.Refusal(err)
+			return foostatus.AsStalled(err)
 		}
-		klog.FromContext(ctx).V(2).Info("Deleted Deployment", "foo", klog.KObj(foo), "deployment", klog.KObj(old))
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
+		klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
 	}
 	return nil
 }
 
+// report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
+func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, changed bool, syncErr error) error {
+	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
+	if superseded := c.supersededDeployments(foo); deployment == nil && len(superseded) > 0 {
+		deployment = superseded[0] // It goes on to serve.
+	}
+	updated, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
+	if err != nil {
+		return err
+	}
+	switch {
+	case isStalled && updated:
+		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
+		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
+	case !isStalled && (changed || !foo.IsObserved()):
+		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
+	}
+	return syncErr
+}
+
 // updateFooStatus writes the status of a Foo, and nothing else of it, if it differs, and returns whether it did.
 func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) (bool, error) {
-	if foostatus.Equal(foo.Status, status) {
+	logger := klog.FromContext(ctx)
+	if equality.Semantic.DeepEqual(foo.Status, status) {
+		logger.V(4).Info("Status is up to date")
 		return false, nil
 	}
-	// What a lister returns belongs to the cache, so the change goes into a copy.
 	fooCopy := foo.DeepCopy()
 	fooCopy.Status = status
 	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
@@ -470,41 +605,85 @@ func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Fo
 	if err != nil {
 		return false, err
 	}
-	c.fooWrites.Record(cache.MetaObjectToName(foo), updated.ResourceVersion)
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
+	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion, "conditions", updated.Status.Conditions)
 	return true, nil
 }
 
-// containerName is the name of the container that every Foo wants.
-const containerName = "nginx"
-
-// labelsOf returns the labels of the Deployment of a Foo, and of its Pods.
-func labelsOf(foo *samplev1alpha1.Foo) map[string]string {
-	return map[string]string{
-		"app":        "nginx",
-		"controller": foo.Name,
+// ensureFooIsCurrent reads a Foo live, and returns an error unless the API server has the same Foo, with the same spec, as the cache.
+func (c *Controller) ensureFooIsCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
 	}
+	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
+		return fmt.Errorf("%w: Foo %q has changed", consistency.ErrStale, foo.Name)
+	}
+	return nil
 }
 
-// newDeployment returns the Deployment that a Foo wants. The owner reference makes garbage collection delete it together
-// with the Foo, and leads handleObject from it back to the Foo.
+// supersededDeployments returns the Deployments that a Foo controls under other names than the one in its spec.
+func (c *Controller) supersededDeployments(foo *samplev1alpha1.Foo) (superseded []*appsv1.Deployment) {
+	controlled, err := c.deploymentsIndexer.ByIndex(byFooUID, string(foo.UID))
+	utilruntime.Must(err) // The index does not exist.
+	for _, obj := range controlled {
+		deployment := obj.(*appsv1.Deployment)
+		if deployment.Namespace == foo.Namespace && deployment.Name != foo.Spec.DeploymentName && deployment.DeletionTimestamp == nil {
+			superseded = append(superseded, deployment)
+		}
+	}
+	return superseded
+}
+
+func indexByFooUID(obj any) ([]string, error) {
+	if controllerRef := samplev1alpha1.ControllerRef(obj.(*appsv1.Deployment)); controllerRef != nil {
+		return []string{string(controllerRef.UID)}, nil
+	}
+	return nil, nil
+}
+
+func indexByDeploymentName(obj any) ([]string, error) {
+	foo := obj.(*samplev1alpha1.Foo)
+	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
+}
+
+func nameConflict(foo *samplev1alpha1.Foo) error {
+	return &foostatus.StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
+}
+
+// newDeployment returns the Deployment of a Foo. By the controller reference garbage collection deletes it with the Foo, and
+// handleObject finds the Foo.
 func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
-	labels := labelsOf(foo)
-	return &appsv1.Deployment{
+	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            foo.Spec.DeploymentName,
 			Namespace:       foo.Namespace,
-			Labels:          labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
 		},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: foo.Spec.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{Name: containerName, Image: DefaultImage}},
-				},
-			},
-		},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labelsFor(foo)}},
 	}
+	setDesiredState(deployment, foo, DefaultImage)
+	return deployment
+}
+
+// setDesiredState sets what a Foo desires of its Deployment, in a new one and in one that exists, and leaves all else alone.
+func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, image string) {
+	for key, value := range labelsFor(foo) {
+		metav1.SetMetaDataLabel(&deployment.ObjectMeta, key, value)
+		metav1.SetMetaDataLabel(&deployment.Spec.Template.ObjectMeta, key, value)
+	}
+	if foo.Spec.Replicas != nil {
+		deployment.Spec.Replicas = foo.Spec.Replicas
+	}
+	pod := &deployment.Spec.Template.Spec
+	if !slices.ContainsFunc(pod.Containers, isNginx) {
+		pod.Containers = append(pod.Containers, corev1.Container{Name: containerName})
+	}
+	pod.Containers[slices.IndexFunc(pod.Containers, isNginx)].Image = image
+}
+
+func isNginx(container corev1.Container) bool { return container.Name == containerName }
+
+func labelsFor(foo *samplev1alpha1.Foo) map[string]string {
+	return map[string]string{"app": "nginx", "controller": foo.Name}
 }

@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sample-controller keeps one nginx Deployment for each Foo. It shows how a Kubernetes controller works.
+// Command sample-controller runs the controller of Foos: it creates one nginx Deployment for each Foo and keeps it in its desired
+// state.
 package main
 
 import (
@@ -11,42 +12,28 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	kubeinformers "k8s.io/client-go/informers"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/clusterconfig"
-	"k8s.io/sample-controller/pkg/clustererrors"
 	"k8s.io/sample-controller/pkg/election"
-	"k8s.io/sample-controller/pkg/endpoints"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
-	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/options"
+	"k8s.io/sample-controller/pkg/server"
 	"k8s.io/sample-controller/pkg/signals"
 )
 
-// preflightTimeout is how long the API server may take to answer the first request.
-const preflightTimeout = 10 * time.Second
-
-// gcPercent is by how much the heap grows until it is collected. Most of it are caches, which stay, so Go's default of 100
-// would double the memory. The environment variable GOGC overrides it.
-const gcPercent = 40
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	o, err := options.Parse(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -59,9 +46,6 @@ func main() {
 		fmt.Println(version())
 		return
 	}
-	if !o.Profiling {
-		runtime.MemProfileRate = 0 // A profile that nobody can ask for takes memory, too.
-	}
 	err = run(signals.SetupSignalHandler(), o)
 	klog.Flush()
 	if err != nil {
@@ -70,12 +54,12 @@ func main() {
 	}
 }
 
-// run connects to the cluster and runs the controller until ctx ends and its work is done.
+// run connects to the cluster and runs the controller until ctx is done and the workers have finished.
 func run(ctx context.Context, o *options.Options) error {
 	if err := o.SetUpLogging(); err != nil {
 		return err
 	}
-	config, namespace, err := clusterconfig.Load(o.Kubeconfig, o.Master)
+	config, namespace, err := kubeconfig.Load(o.Kubeconfig, o.Master)
 	if err != nil {
 		return err
 	}
@@ -90,87 +74,76 @@ func run(ctx context.Context, o *options.Options) error {
 		config.Wrap(elector.Guard)
 	}
 	config.QPS, config.Burst = o.RequestLimit()
-	kubeClient, err := kubernetes.NewForConfig(clusterconfig.WithProtobuf(config))
+	kubeClient, err := kubernetes.NewForConfig(kubeconfig.WithProtobuf(config))
 	if err != nil {
-		return fmt.Errorf("the cluster configuration cannot be used: %w", err)
+		return fmt.Errorf("building the Kubernetes clientset: %w", err)
 	}
 	sampleClient, err := clientset.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("the cluster configuration cannot be used: %w", err)
+		return fmt.Errorf("building the clientset of Foos: %w", err)
 	}
 
-	kubeInformerFactory, sampleInformerFactory := newInformerFactories(kubeClient, sampleClient, o.ResyncPeriod, o.Namespace)
+	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, o.ResyncPeriod,
+		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(trim))
+	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, o.ResyncPeriod,
+		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
+	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
-	closeEndpoints, err := serveEndpoints(ctx, o, elector, deployments.Informer().HasSynced, foos.Informer().HasSynced)
-	defer closeEndpoints()
+	closeServers, err := serve(ctx, o, elector, synced...)
+	defer closeServers()
 	if err != nil {
 		return err
 	}
-	if err := checkConnection(ctx, kubeClient); err != nil || ctx.Err() != nil {
+	if err := kubeconfig.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
 		return err
 	}
 
-	watchErrors := clustererrors.NewReporter()
+	watchErrors := kubeconfig.NewWatchErrors()
 	for _, informer := range []cache.SharedIndexInformer{deployments.Informer(), foos.Informer()} {
-		if err := informer.SetWatchErrorHandlerWithContext(watchErrors.HandleWatchError); err != nil {
+		if err := informer.SetWatchErrorHandlerWithContext(watchErrors.Handle); err != nil {
 			return err
 		}
 	}
-	controller := NewController(ctx, kubeClient, sampleClient, deployments, foos, func(c *Controller) {
-		c.image, c.cacheSyncTimeout, c.shutdownTimeout = o.Image, o.CacheSyncTimeout, o.ShutdownTimeout
-		if elector != nil {
-			c.elect = elector.Run
-		}
-	})
-
 	informersCtx, stopInformers := context.WithCancel(ctx)
 	defer sampleInformerFactory.Shutdown()
 	defer kubeInformerFactory.Shutdown()
 	defer stopInformers()
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-
-	err = controller.Run(ctx, o.Workers)
-	if errors.Is(err, ErrCachesNotSynced) && watchErrors.Newest() != nil {
-		return fmt.Errorf("%w (-cache-sync-timeout=%s): %w", err, o.CacheSyncTimeout, watchErrors.Newest())
+	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced...); err != nil || ctx.Err() != nil {
+		return err
 	}
-	return err
+
+	// Only the leader has a controller: on a standby the caches are filled, but there is no workqueue that could grow.
+	lead := func(ctx context.Context) error {
+		controller := NewController(ctx, kubeClient, sampleClient, deployments, foos,
+			Config{Image: o.Image, ShutdownTimeout: o.ShutdownTimeout})
+		return controller.Run(ctx, o.Workers)
+	}
+	if elector == nil {
+		return lead(ctx)
+	}
+	return elector.Run(ctx, lead)
 }
 
-// newInformerFactories returns the factories of the two informers, of one namespace or, if that is "", of all. Nothing asks for
-// all objects of a namespace, so their caches have no index of that, as they would by default: it takes 80 bytes an object.
-func newInformerFactories(
-	kubeClient kubernetes.Interface, sampleClient clientset.Interface, resyncPeriod time.Duration, namespace string,
-) (kubeinformers.SharedInformerFactory, informers.SharedInformerFactory) {
-	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, resyncPeriod, kubeinformers.WithNamespace(namespace))
-	kubeInformerFactory.InformerFor(&appsv1.Deployment{}, func(client kubernetes.Interface, resyncPeriod time.Duration) cache.SharedIndexInformer {
-		return appsinformers.NewDeploymentInformer(client, namespace, resyncPeriod, cache.Indexers{})
-	})
-	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, resyncPeriod, informers.WithNamespace(namespace))
-	sampleInformerFactory.InformerFor(&samplev1alpha1.Foo{}, func(client clientset.Interface, resyncPeriod time.Duration) cache.SharedIndexInformer {
-		return informersv1alpha1.NewFooInformer(client, namespace, resyncPeriod, cache.Indexers{})
-	})
-	return kubeInformerFactory, sampleInformerFactory
-}
-
-// serveEndpoints serves those endpoints that have an address, until the function that it returns is called.
-func serveEndpoints(ctx context.Context, o *options.Options, elector *election.Elector, synced ...cache.InformerSynced) (closeAll func(), err error) {
-	var live []endpoints.Check
+// serve serves those endpoints that have an address, until the function that it returns is called.
+func serve(ctx context.Context, o *options.Options, elector *election.Elector, synced ...cache.InformerSynced) (closeAll func(), err error) {
+	var live []server.Check
 	if elector != nil {
-		live = append(live, endpoints.Check{Name: "leader-election", Check: elector.Check})
+		live = append(live, server.Check{Name: "leader-election", Check: elector.Check})
 	}
-	ready := []endpoints.Check{{Name: "informer-sync", Check: func(*http.Request) error {
+	ready := []server.Check{{Name: "informer-sync", Check: func(*http.Request) error {
 		for _, hasSynced := range synced {
 			if !hasSynced() {
-				return errors.New("the caches have not synced yet")
+				return errors.New("the informer caches have not synced yet")
 			}
 		}
 		return nil
 	}}}
 
-	var servers []*endpoints.Server
+	var servers []*server.Server
 	closeAll = func() {
 		for _, server := range servers {
 			server.Close()
@@ -180,13 +153,13 @@ func serveEndpoints(ctx context.Context, o *options.Options, elector *election.E
 		flag, address string
 		handler       http.Handler
 	}{
-		{"-health-probe-bind-address", o.HealthProbeBindAddress, endpoints.Health(live, ready)},
-		{"-metrics-bind-address", o.MetricsBindAddress, endpoints.Metrics(o.Profiling)},
+		{"-health-probe-bind-address", o.HealthProbeBindAddress, server.Health(live, ready)},
+		{"-metrics-bind-address", o.MetricsBindAddress, server.Metrics(o.Profiling)},
 	} {
 		if endpoint.address == "" {
 			continue
 		}
-		server, err := endpoints.Serve(ctx, endpoint.address, endpoint.handler)
+		server, err := server.Serve(ctx, endpoint.address, endpoint.handler)
 		if err != nil {
 			return closeAll, fmt.Errorf("%s=%s cannot be served, choose another address: %w", endpoint.flag, endpoint.address, err)
 		}
@@ -195,20 +168,38 @@ func serveEndpoints(ctx context.Context, o *options.Options, elector *election.E
 	return closeAll, nil
 }
 
-// checkConnection makes one request, so that a wrong address or wrong credentials end the program at once. An answer of
-// the API server that it is not well is not its business: the informers retry.
-func checkConnection(ctx context.Context, client kubernetes.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
+// waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.
+func waitForCacheSync(
+	ctx context.Context, timeout time.Duration, watchErrors *kubeconfig.WatchErrors, synced ...cache.InformerSynced,
+) error {
+	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
-	if err == nil || errors.Is(err, context.Canceled) || (apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)) {
+	if cache.WaitForCacheSync(timeoutCtx.Done(), synced...) || ctx.Err() != nil {
 		return nil
 	}
-	return clustererrors.Explain(err)
+	err := fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s", timeout)
+	if last := watchErrors.Last(); last != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return err
 }
 
-// version returns the module version, the commit and the Go version that the program was built from, as far as the build
-// recorded them.
+// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and all but the
+// metadata of a Deployment that no Foo controls.
+func trim(obj any) (any, error) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil // A tombstone.
+	}
+	object.SetManagedFields(nil)
+	if deployment, ok := obj.(*appsv1.Deployment); ok && samplev1alpha1.ControllerRef(deployment) == nil {
+		deployment.Labels, deployment.Annotations = nil, nil
+		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
+	}
+	return obj, nil
+}
+
+// version returns the module version, the commit and the Go version of the binary, as far as the build recorded them.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

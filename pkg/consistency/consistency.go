@@ -1,49 +1,55 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is behind: older than the controller's own last write, or,
-// before what cannot be taken back, older than a live read.
+// Package consistency keeps a controller from acting on a cache that is older than the controller's own last write. Its terms are
+// those of the package of the same name in kube-controller-manager, which cannot be imported.
 package consistency
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/cache"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	typedsamplev1alpha1 "k8s.io/sample-controller/pkg/generated/clientset/versioned/typed/samplecontroller/v1alpha1"
 )
 
-// ErrBehind says that a cache is older than what is known of the API server, such as by our own last write: what it holds
-// must not be acted upon yet.
-var ErrBehind = errors.New("the cache is behind the API server")
+// ErrStale says that a cache is older than what is known of the API server, so that nothing may be done because of it yet.
+var ErrStale = errors.New("the cache is stale")
 
-// mostPatience is how long a write may be invisible before it is taken for one that never will be seen, because the API
-// server was restored from an older backup. What is written on the grounds of an old cache is refused by its preconditions.
-const mostPatience = time.Minute
+// staleCacheTimeout is how long a cache may be older than a write. After it the write is taken to be lost, because etcd was
+// restored from an older snapshot; preconditions make the API server reject what is then written because of a stale cache.
+const staleCacheTimeout = time.Minute
 
-// Store is the part of an informer's store that tells how new it is.
-type Store interface {
-	// LastStoreSyncResourceVersion is the resource version that the store reflects, or "" if it is not known.
+// Cache is the part of an informer's store that tells how new it is.
+type Cache interface {
+	// LastStoreSyncResourceVersion is the resourceVersion that the store has reached, or "" if that is not known.
 	LastStoreSyncResourceVersion() string
 }
 
-// Writes remembers, for each key of a workqueue, the newest resource version that was written for it to the resource that
-// one store caches. It is safe for concurrent use.
+// Store records, for each key of a workqueue, the resourceVersions of the controller's last writes. It is safe for concurrent use.
 //
-// Resource versions of one resource are ordered, see
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A store whose resource version is not known,
-// such as those of client-go without its feature AtomicFIFO, counts as one that reflects every write.
-type Writes struct {
-	store Store
+// The resourceVersions of one resource are ordered, see
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose resourceVersion is not known, as
+// without client-go's feature AtomicFIFO, counts as never stale.
+type Store struct {
+	caches map[schema.GroupResource]Cache
 
-	lock   sync.Mutex
-	newest map[cache.ObjectName]write
+	lock    sync.Mutex
+	records map[cache.ObjectName]*record
+}
+
+// record is what was written for one owner.
+type record struct {
+	uid types.UID
+	// unseen are the last writes that the caches have not reached.
+	unseen map[schema.GroupResource]write
 }
 
 type write struct {
@@ -51,67 +57,73 @@ type write struct {
 	at              time.Time
 }
 
-// NewWrites returns an empty record of the writes to the resource that store caches.
-func NewWrites(store Store) *Writes {
-	return &Writes{store: store, newest: map[cache.ObjectName]write{}}
+// NewStore returns an empty store for writes to the resources that the given caches hold.
+func NewStore(caches map[schema.GroupResource]Cache) *Store {
+	return &Store{caches: caches, records: map[cache.ObjectName]*record{}}
 }
 
-// Record says that a write for key was answered with resourceVersion.
-func (w *Writes) Record(key cache.ObjectName, resourceVersion string) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	w.newest[key] = write{resourceVersion, time.Now()}
+// WroteAt records that a write for an owner was answered with resourceVersion.
+func (s *Store) WroteAt(owner cache.ObjectName, uid types.UID, resource schema.GroupResource, resourceVersion string) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.records[owner] == nil || s.records[owner].uid != uid {
+		s.records[owner] = &record{uid: uid}
+	}
+	if s.records[owner].unseen == nil {
+		s.records[owner].unseen = map[schema.GroupResource]write{}
+	}
+	s.records[owner].unseen[resource] = write{resourceVersion, time.Now()}
 }
 
-// Forget drops what was recorded for key.
-func (w *Writes) Forget(key cache.ObjectName) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	w.forget(key)
+// HasWritten reports whether anything was written for an owner with that UID.
+func (s *Store) HasWritten(owner cache.ObjectName, uid types.UID) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.records[owner] != nil && s.records[owner].uid == uid
 }
 
-// Visible reports whether the store reflects the newest write for key.
-func (w *Writes) Visible(key cache.ObjectName) bool {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	newest, ok := w.newest[key]
-	if !ok {
-		return true
+// EnsureReady returns an error that wraps ErrStale while a cache is older than the last write for the owner.
+func (s *Store) EnsureReady(owner cache.ObjectName) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.records[owner] == nil {
+		return nil
 	}
-	order, err := resourceversion.CompareResourceVersion(w.store.LastStoreSyncResourceVersion(), newest.resourceVersion)
-	if err == nil && order < 0 && time.Since(newest.at) < mostPatience {
-		return false
+	unseen := s.records[owner].unseen
+	for resource, last := range unseen {
+		read := s.caches[resource].LastStoreSyncResourceVersion()
+		order, err := resourceversion.CompareResourceVersion(read, last.resourceVersion)
+		if err == nil && order < 0 && time.Since(last.at) < staleCacheTimeout {
+			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written", ErrStale, resource, read, last.resourceVersion)
+		}
+		delete(unseen, resource)
 	}
-	w.forget(key)
-	return true
-}
-
-// forget is Forget with w.lock held.
-func (w *Writes) forget(key cache.ObjectName) {
-	delete(w.newest, key)
-	if len(w.newest) == 0 {
-		w.newest = map[cache.ObjectName]write{} // One that has grown does not shrink.
-	}
-}
-
-// CheckNewest reads a Foo live and returns ErrBehind unless the cached one says the same about what is wanted.
-func CheckNewest(ctx context.Context, foos typedsamplev1alpha1.FoosGetter, foo *samplev1alpha1.Foo) error {
-	live, err := foos.Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
-		return ErrBehind
-	}
+	s.records[owner].unseen = nil
 	return nil
 }
 
-// CheckRepair is CheckNewest for a Foo whose wish was seen to before: has someone changed or deleted its Deployment, or is the
-// cache of Foos behind? A cache that still holds a deleted Foo would otherwise race with garbage collection. A new wish passes
-// without a request.
-func CheckRepair(ctx context.Context, foos typedsamplev1alpha1.FoosGetter, foo *samplev1alpha1.Foo) error {
-	if foo.Status.ObservedGeneration != foo.Generation {
-		return nil
+// Clear removes what was recorded for an owner.
+func (s *Store) Clear(owner cache.ObjectName) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	delete(s.records, owner)
+	if len(s.records) == 0 {
+		s.records = map[cache.ObjectName]*record{} // A map that has grown does not shrink.
 	}
-	return CheckNewest(ctx, foos, foo)
+}
+
+// MergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of current, so that the API
+// server answers with a conflict if the Deployment has changed since. Fields that this version of the Go types does not have survive.
+func MergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
+	unversioned := current.DeepCopy()
+	unversioned.ResourceVersion = ""
+	before, err := json.Marshal(unversioned)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(desired)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }

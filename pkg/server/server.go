@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints serves what Kubernetes and Prometheus ask a component for: health, metrics and, if wanted, profiles.
-package endpoints
+// Package server serves health checks, metrics and profiles.
+package server
 
 import (
 	"context"

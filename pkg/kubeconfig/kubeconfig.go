@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterconfig finds out how to reach the cluster.
-package clusterconfig
+// Package kubeconfig connects to the cluster, and explains what prevents that.
+package kubeconfig
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ import (
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Load returns how to reach the cluster, without a limit of requests, and the namespace to use unless another one is named:
-// those of the kubeconfig (or, if it is $KUBECONFIG, of the several that this may name), with master as the address of the server if it
-// is not empty; or, without either of them, those of the Pod in which this runs. The error says what to set.
+// Load returns a client configuration without rate limits, and the default namespace: those of the kubeconfig (of all that it lists
+// if it is $KUBECONFIG), with master instead of the server's address unless that is empty; or, if both are empty, those of the Pod
+// in which the process runs. The error says what to set.
 func Load(kubeconfig, master string) (config *rest.Config, namespace string, err error) {
 	if kubeconfig == "" && master == "" {
 		config, namespace, err = loadInCluster()
@@ -41,7 +41,7 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 func loadInCluster() (*rest.Config, string, error) {
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, or run this in a Pod")
+		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, or run in a Pod")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the Pod's service account cannot be used; check automountServiceAccountToken: %w", err)
@@ -68,8 +68,8 @@ func loadKubeconfig(kubeconfig, master string) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
-// WithProtobuf returns a copy of config for clients of Kubernetes' own kinds, whose binary encoding costs both sides less than
-// JSON. The kinds of CustomResourceDefinitions do not have it, see
+// WithProtobuf returns a copy of config for clients of built-in resources, for which protobuf costs less than JSON. Custom resources
+// do not support it, see
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 func WithProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)

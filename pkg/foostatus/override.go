@@ -1,0 +1,75 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foostatus
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or another controller changes.
+const DeploymentOverridden = "DeploymentOverridden"
+
+// Overridden returns an error that names each field that differs, with its desired value and the one that was found.
+func Overridden(found, desired *appsv1.Deployment) *StalledError {
+	foundFields, desiredFields := fieldsOf(found), fieldsOf(desired)
+	var differences []string
+	for _, field := range slices.Sorted(maps.Keys(desiredFields)) {
+		value, ok := foundFields[field]
+		if !ok {
+			value = "nothing"
+		}
+		if value != desiredFields[field] {
+			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desiredFields[field], value))
+		}
+	}
+	return &StalledError{Reason: DeploymentOverridden, Message: strings.Join(differences, "; ")}
+}
+
+// ReportedAs returns the error that the status of a Foo reports for its newest spec, if it has the given reason, and nil otherwise.
+func ReportedAs(foo *samplev1alpha1.Foo, reason string) error {
+	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
+	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
+		return nil
+	}
+	return &StalledError{Reason: reason, Message: condition.Message}
+}
+
+// fieldsOf returns the values of an object's fields by their paths, such as spec.template.spec.containers[nginx].image.
+func fieldsOf(deployment *appsv1.Deployment) map[string]string {
+	fields := map[string]string{}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment)
+	if err == nil { // A Deployment can always be converted.
+		flatten("", object, fields)
+	}
+	return fields
+}
+
+func flatten(path string, value any, into map[string]string) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			flatten(strings.TrimPrefix(path+"."+key, "."), field, into)
+		}
+	case []any:
+		for i, item := range value {
+			index := strconv.Itoa(i)
+			if named, ok := item.(map[string]any); ok && named["name"] != nil {
+				index = fmt.Sprint(named["name"])
+			}
+			flatten(fmt.Sprintf("%s[%s]", path, index), item, into)
+		}
+	default:
+		into[path] = fmt.Sprintf("%#v", value)
+	}
+}

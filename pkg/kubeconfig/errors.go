@@ -1,0 +1,107 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// InstallCommand installs the CustomResourceDefinition of Foo.
+	InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
+
+	// connectionTimeout is how long the API server may take to answer the first request.
+	connectionTimeout = 10 * time.Second
+	// repeatPeriod is how often an error that persists is logged.
+	repeatPeriod = time.Minute
+)
+
+// Explain returns an error that says in one line what is wrong and what to do. It wraps err.
+func Explain(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)", InstallCommand, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("a permission is missing; grant the verb and resource named here with RBAC: %w", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server rejects the credentials; check the user in the kubeconfig, or the Pod's service account: %w", err)
+	case apierrors.ReasonForError(err) != "":
+		return fmt.Errorf("the API server returned an error: %w", err)
+	case errors.As(err, new(*url.Error)), errors.As(err, new(net.Error)):
+		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
+	default:
+		return fmt.Errorf("the API server's response cannot be decoded; fix the object with the field that is named here: %w", err)
+	}
+}
+
+// CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An API server that
+// answers, but with an error, is no reason to end: the informers retry.
+func CheckConnection(ctx context.Context, client rest.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, connectionTimeout)
+	defer cancel()
+	err := client.Get().AbsPath("/version").Do(ctx).Error()
+	if err == nil || errors.Is(err, context.Canceled) || (apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)) {
+		return nil
+	}
+	return Explain(err)
+}
+
+// WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and keeps the last one.
+type WatchErrors struct {
+	lock   sync.Mutex
+	last   error
+	logged map[watchError]time.Time
+}
+
+// watchError identifies an error that persists.
+type watchError struct {
+	objectType string
+	reason     metav1.StatusReason
+}
+
+// NewWatchErrors returns a WatchErrors that has seen no error yet.
+func NewWatchErrors() *WatchErrors {
+	return &WatchErrors{logged: map[watchError]time.Time{}}
+}
+
+// Handle is a cache.WatchErrorHandlerWithContext. It logs an error at once, and every minute while it persists. That a watch ends or
+// expires is not an error.
+func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		return
+	}
+	explained := Explain(err)
+	key := watchError{objectType: reflector.TypeDescription(), reason: apierrors.ReasonForError(err)}
+	w.lock.Lock()
+	w.last = explained
+	due := time.Since(w.logged[key]) >= repeatPeriod
+	if due {
+		w.logged[key] = time.Now()
+	}
+	w.lock.Unlock()
+	if due {
+		klog.FromContext(ctx).Error(explained, "Failed to list or watch; retrying", "type", key.objectType)
+	}
+}
+
+// Last returns the last error, or nil if there was none.
+func (w *WatchErrors) Last() error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.last
+}

@@ -1,0 +1,84 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics has the metrics of syncs, in the registry of k8s.io/component-base.
+package metrics
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// Result is how a sync ended. After all but Success the Foo is requeued.
+type Result string
+
+// The results of a sync.
+const (
+	Success Result = "success"
+	// Conflict means that an object has just been changed or deleted by someone else.
+	Conflict Result = "conflict"
+	// Stale means that a cache has not caught up with the API server.
+	Stale Result = "stale"
+	// Stalled means that a user has to act, as the Foo's status says.
+	Stalled Result = "stalled"
+	Error   Result = "error"
+)
+
+const subsystem = "sample_controller"
+
+var (
+	syncs = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "syncs_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of syncs of a Foo by result: success, conflict, stale, stalled or error.",
+	}, []string{"result"})
+	duration = metrics.NewHistogram(&metrics.HistogramOpts{
+		Subsystem: subsystem, Name: "sync_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Duration of the syncs of a Foo in seconds.",
+		Buckets: metrics.ExponentialBuckets(0.00001, 4, 12), // 10 µs to 42 s
+	})
+	panics = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem: subsystem, Name: "sync_panics_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of syncs of a Foo that panicked.",
+	})
+	activeWorkers = metrics.NewGauge(&metrics.GaugeOpts{
+		Subsystem: subsystem, Name: "active_workers", StabilityLevel: metrics.ALPHA,
+		Help: "Number of workers that are syncing a Foo.",
+	})
+)
+
+func init() {
+	legacyregistry.MustRegister(syncs, duration, panics, activeWorkers)
+	for _, result := range []Result{Success, Conflict, Stale, Stalled, Error} {
+		syncs.WithLabelValues(string(result)) // A series that starts at 0 makes the first increase visible to rate().
+	}
+}
+
+// Sync is a sync under way.
+type Sync struct{ start time.Time }
+
+// StartSync counts a worker as active until Finish.
+func StartSync() Sync {
+	activeWorkers.Inc()
+	return Sync{start: time.Now()}
+}
+
+// Finish counts the result and the duration of a sync, and returns the duration.
+func (s Sync) Finish(result Result) time.Duration {
+	took := time.Since(s.start)
+	activeWorkers.Dec()
+	duration.Observe(took.Seconds())
+	syncs.WithLabelValues(string(result)).Inc()
+	return took
+}
+
+// RecoverPanic counts a panic of the function that defers it, and sets *err to an error with the stack, so that the worker goes on.
+func RecoverPanic(err *error) {
+	if r := recover(); r != nil {
+		panics.Inc()
+		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+	}
+}
