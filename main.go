@@ -68,6 +68,7 @@ func run(ctx context.Context, o *options.Options) error {
 		if o.Election.Namespace == "" {
 			o.Election.Namespace = namespace
 		}
+		o.Election.ForbiddenTimeout = o.CacheSyncTimeout
 		if elector, err = election.New(config, o.Election); err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election lets one of several instances do the work: the holder of a Lease.
+// Package election runs client-go's leader election, and makes sure that only the leader writes.
 package election
 
 import (
@@ -21,36 +21,38 @@ import (
 )
 
 var (
-	// ErrLost says that the Lease could not be renewed in time. Another instance may hold it by now: the process has to end.
-	ErrLost = errors.New("the leader lease was lost; another instance may lead now")
-	// ErrNotLeading is what a guarded client answers to a write by an instance that does not hold the Lease.
-	ErrNotLeading = errors.New("this instance does not hold the leader lease")
+	// ErrLost says that the Lease could not be renewed in time. The process has to exit: another instance may be the leader.
+	ErrLost = errors.New("leader election lost: another instance may be the leader now")
+	// ErrNotLeading is the error of a write by an instance that is not the leader.
+	ErrNotLeading = errors.New("this instance does not hold the leader election Lease")
 )
 
-// Options say which Lease the instances share, and how long they wait for each other.
+// Options are the parameters of an election.
 type Options struct {
 	// Namespace and Name are the Lease's.
 	Namespace, Name string
-	// LeaseDuration is how long the others wait, since the last renewal that they saw, before they take over. It must be
+	// LeaseDuration is how long standbys wait after the last renewal that they observed before they acquire the Lease. It must be
 	// whole seconds.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long a leader tries to renew the Lease before it gives up. It must be less than LeaseDuration.
+	// RenewDeadline is how long a leader retries to renew the Lease before it stops leading. It must be less than LeaseDuration.
 	RenewDeadline time.Duration
-	// RetryPeriod is how long everyone waits at most between two tries. It must be less than RenewDeadline.
+	// RetryPeriod is the maximum time between two attempts. It must be less than RenewDeadline.
 	RetryPeriod time.Duration
+	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
+	ForbiddenTimeout time.Duration
 }
 
 // Validate returns an error that says which duration is impossible.
 func (o Options) Validate() error {
 	switch {
 	case o.LeaseDuration < time.Second || o.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("the lease duration must be a number of whole seconds, as the Lease has it, not %s", o.LeaseDuration)
+		return fmt.Errorf("the lease duration must be a whole number of seconds, not %s", o.LeaseDuration)
 	case o.RenewDeadline >= o.LeaseDuration:
-		return fmt.Errorf("the renew deadline (%s) must be shorter than the lease duration (%s)", o.RenewDeadline, o.LeaseDuration)
+		return fmt.Errorf("the renew deadline (%s) must be less than the lease duration (%s)", o.RenewDeadline, o.LeaseDuration)
 	case o.RetryPeriod <= 0:
-		return fmt.Errorf("the retry period must be more than 0, not %s", o.RetryPeriod)
+		return fmt.Errorf("the retry period must be greater than 0, not %s", o.RetryPeriod)
 	case o.RetryPeriod >= o.RenewDeadline:
-		return fmt.Errorf("the retry period (%s) must be shorter than the renew deadline (%s)", o.RetryPeriod, o.RenewDeadline)
+		return fmt.Errorf("the retry period (%s) must be less than the renew deadline (%s)", o.RetryPeriod, o.RenewDeadline)
 	}
 	return nil
 }
@@ -58,15 +60,16 @@ func (o Options) Validate() error {
 // Elector takes part in an election.
 type Elector struct {
 	options Options
-	lock    *timedLock
+	lock    *observedLock
+	// writes is locked for reading while a write is in flight.
+	writes sync.RWMutex
 }
 
-// New returns an elector that reaches the API server as config says, but with connections and without limits of its own, so
-// that nothing that the program does can delay a renewal.
+// New returns an elector with a client of its own, which has no rate limit, so that nothing delays a renewal.
 func New(config *rest.Config, options Options) (*Elector, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("the name of this host, for the leader lease: %w", err)
+		return nil, fmt.Errorf("getting the hostname for the leader election: %w", err)
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -74,21 +77,25 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, options.Namespace, options.Name, identity,
 		config, options.RenewDeadline)
 	if err != nil {
-		return nil, fmt.Errorf("the leader lease: %w", err)
+		return nil, fmt.Errorf("creating the lock of the leader election: %w", err)
 	}
-	return &Elector{options: options, lock: &timedLock{Interface: lock}}, nil
+	return newElector(lock, options), nil
 }
 
-// Run waits for the Lease and then calls lead with ctx. It releases the Lease when lead has returned, never before, and
-// returns its error. If ctx ends while another instance leads, Run returns nil without having called lead. If the Lease is
-// lost it returns ErrLost at once, while lead is still running: the caller has to end the process.
+func newElector(lock resourcelock.Interface, options Options) *Elector {
+	return &Elector{options: options, lock: newObservedLock(lock, options.ForbiddenTimeout)}
+}
+
+// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before, and returns the
+// error of lead. If ctx is done while another instance is the leader, Run returns nil without having called lead. If the Lease is
+// lost it returns ErrLost at once, while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          e.lock,
 		LeaseDuration: e.options.LeaseDuration,
 		RenewDeadline: e.options.RenewDeadline,
-		// client-go adds a random share of it, up to this factor.
+		// client-go adds a random share of up to this factor.
 		RetryPeriod: time.Duration(float64(e.options.RetryPeriod) / (1 + leaderelection.JitterFactor)),
 		Name:        e.options.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -99,7 +106,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	if err != nil {
 		return err
 	}
-	// The election outlives ctx: the Lease is renewed until the work is done.
+	// The election outlives ctx: the Lease is renewed until lead has returned.
 	electionCtx, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	go elector.Run(electionCtx)
@@ -107,6 +114,8 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	var leadErr error
 	select {
 	case <-ctx.Done():
+	case err := <-e.lock.forbidden:
+		return err
 	case <-started:
 		led := make(chan error, 1)
 		go func() { led <- lead(ctx) }()
@@ -118,48 +127,66 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	}
 	endElection()
 	<-stopped
-	e.release(ctx)
+	if err := e.release(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to release the Lease; standbys wait until it expires", "lease", e.lock.Describe())
+	}
 	return leadErr
 }
 
-// release gives the Lease up if this instance holds it, so that another one need not wait until it expires. client-go's own
-// release does not compare the holder with what it reads, and so would take the Lease from its new holder if this process
-// had been frozen for long enough.
-func (e *Elector) release(ctx context.Context) {
+// release ends all writes and then releases the Lease if this instance holds it, so that a standby need not wait until it expires.
+// client-go's own release does not compare the holder with the one that it reads, and so a process that was suspended would take the
+// Lease from its new holder.
+func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
+	noWrites := make(chan struct{})
+	go func() {
+		e.writes.Lock()
+		defer e.writes.Unlock()
+		e.lock.clearRenewal()
+		close(noWrites)
+	}()
+	select {
+	case <-noWrites:
+	case <-ctx.Done():
+		return errors.New("a write is still in flight")
+	}
 	record, _, err := e.lock.Get(ctx)
-	if err == nil && record.HolderIdentity == e.lock.Identity() {
-		err = e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
-			LeaderTransitions:    record.LeaderTransitions,
-			LeaseDurationSeconds: 1,
-			AcquireTime:          record.AcquireTime,
-			RenewTime:            record.RenewTime,
-		})
+	if err != nil || record.HolderIdentity != e.lock.Identity() {
+		return err
 	}
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "The leader lease was not released; others wait until it expires", "lease", e.lock.Describe())
-	}
+	return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions:    record.LeaderTransitions,
+		LeaseDurationSeconds: 1,
+		AcquireTime:          record.AcquireTime,
+		RenewTime:            record.RenewTime,
+	})
 }
 
-// Leading reports whether this instance holds the Lease, and can be sure of it: others wait longer than RenewDeadline.
+// Leading reports whether this instance can be sure that it holds the Lease.
 func (e *Elector) Leading() bool {
 	renewed := e.lock.lastRenewal()
-	return !renewed.IsZero() && time.Since(renewed) < e.options.RenewDeadline
+	return !renewed.IsZero() && elapsed(renewed) < e.options.RenewDeadline
 }
 
-// Check returns an error if this instance holds the Lease and is about to lose it, because half of RenewDeadline has passed
-// without a renewal.
+// Check returns an error if this instance is the leader and has not renewed the Lease for half of RenewDeadline.
 func (e *Elector) Check(*http.Request) error {
 	renewed := e.lock.lastRenewal()
-	if since := time.Since(renewed); !renewed.IsZero() && since > e.options.RenewDeadline/2 {
-		return fmt.Errorf("the leader lease was renewed %s ago for the last time", since.Round(time.Millisecond))
+	if since := elapsed(renewed); !renewed.IsZero() && since > e.options.RenewDeadline/2 {
+		return fmt.Errorf("the Lease was last renewed %s ago", since.Round(time.Millisecond))
 	}
 	return nil
 }
 
-// Guard wraps the transport of a client so that writes are refused with ErrNotLeading unless this instance leads. That
-// makes sure that a process that was frozen past the end of its Lease does not go on with what it was about to write.
+// elapsed returns the time since then by the clock that shows more: the monotonic clock stands still while the machine is suspended,
+// and the wall clock may be set back.
+func elapsed(then time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
+
+// Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the leader. Thus a process that
+// was suspended, or whose Lease was taken away, does not complete what it was about to write.
 func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 	return guard{elector: e, transport: transport}
 }
@@ -171,50 +198,16 @@ type guard struct {
 
 // RoundTrip implements http.RoundTripper.
 func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet && !g.elector.Leading() {
+	if request.Method == http.MethodGet {
+		return g.transport.RoundTrip(request)
+	}
+	g.elector.writes.RLock()
+	defer g.elector.writes.RUnlock()
+	if !g.elector.Leading() {
 		if request.Body != nil {
 			request.Body.Close()
 		}
 		return nil, ErrNotLeading
 	}
 	return g.transport.RoundTrip(request)
-}
-
-// timedLock is a lock that remembers when the last successful renewal was sent. The others count from a later time.
-type timedLock struct {
-	resourcelock.Interface
-
-	mutex   sync.Mutex
-	renewed time.Time
-}
-
-// Create implements resourcelock.Interface.
-func (l *timedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := time.Now()
-	return l.note(sent, record, l.Interface.Create(ctx, record))
-}
-
-// Update implements resourcelock.Interface.
-func (l *timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := time.Now()
-	return l.note(sent, record, l.Interface.Update(ctx, record))
-}
-
-func (l *timedLock) note(sent time.Time, record resourcelock.LeaderElectionRecord, err error) error {
-	if err != nil {
-		return err
-	}
-	if record.HolderIdentity != l.Identity() {
-		sent = time.Time{} // It was given up.
-	}
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.renewed = sent
-	return nil
-}
-
-func (l *timedLock) lastRenewal() time.Time {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.renewed
 }

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options is the command line: its flags, by topic, and what values they may have.
+// Package options defines and validates the command-line flags.
 package options
 
 import (
@@ -73,40 +73,40 @@ func flagGroups(o *Options) []flagGroup {
 
 	cluster := group("Cluster")
 	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
-		"`path` of a kubeconfig, only needed out of cluster; $KUBECONFIG is the default")
-	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the one in the kubeconfig")
-	cluster.StringVar(&o.Namespace, "namespace", "", "watch only this `namespace`; the default is all")
+		"`path` to a kubeconfig; only required out of cluster; defaults to $KUBECONFIG")
+	cluster.StringVar(&o.Master, "master", "", "`address` of the Kubernetes API server; overrides any value in the kubeconfig")
+	cluster.StringVar(&o.Namespace, "namespace", "", "`namespace` to watch; defaults to all namespaces")
 	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0,
-		"most requests to the API server in a second; 0 leaves it to the server's priority and fairness")
+		"maximum requests per second to the API server; 0 means no client-side limit")
 	cluster.IntVar(&o.KubeAPIBurst, "kube-api-burst", 0,
-		"most requests at once beyond -kube-api-qps; 0 is as many as -kube-api-qps lets through in a second")
+		"maximum burst of requests beyond -kube-api-qps; 0 means as many as -kube-api-qps allows in a second")
 
 	sync := group("Sync")
-	sync.IntVar(&o.Workers, "workers", 2, "how many Foos are synced at the same time")
-	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second, "how often every cached Foo is looked at again; 0 is never")
-	sync.StringVar(&o.Image, "image", "nginx:latest", "`image` of the nginx container of all Foos")
+	sync.IntVar(&o.Workers, "workers", 2, "number of Foos that are synced concurrently")
+	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second, "period after which all cached Foos are synced again; 0 disables resyncs")
+	sync.StringVar(&o.Image, "image", "nginx:latest", "`image` of the nginx container in the Deployments of all Foos")
 
 	process := group("Process")
 	process.DurationVar(&o.CacheSyncTimeout, "cache-sync-timeout", 2*time.Minute,
-		"give up if the caches have not synced by then")
+		"time to wait for the informer caches to sync before the process exits with an error")
 	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 30*time.Second,
-		"how long running syncs may take after SIGTERM or SIGINT; a second signal ends the process at once")
+		"time that running syncs have to finish after SIGTERM or SIGINT; a second signal ends the process at once")
 	process.BoolVar(&o.Version, "version", false, "print the version and exit")
 
 	leader := group("Leader election")
-	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several instances work, and the others stand by")
+	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "run the workers only while this instance holds the Lease, so that several replicas are highly available")
 	leader.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"how long the others wait after the last renewal that they saw before they take over")
+		"time that standbys wait after the last observed renewal before they acquire the Lease")
 	leader.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"how long the leader tries to renew the lease before it ends itself")
+		"time that the leader retries to renew the Lease before it stops leading and exits")
 	leader.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"how long everyone waits at most between two tries")
+		"maximum time between two attempts to acquire or renew the Lease")
 	leader.StringVar(&o.Election.Name, "leader-elect-resource-name", "",
-		"`name` of the Lease; the default is sample-controller, and with -namespace sample-controller-NAMESPACE")
+		"`name` of the Lease; defaults to sample-controller, and with -namespace to sample-controller-NAMESPACE")
 	leader.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "",
-		"`namespace` of the Lease; the default is the Pod's, or the kubeconfig's")
+		"`namespace` of the Lease; defaults to that of the Pod or, out of cluster, of the kubeconfig")
 
-	serving := group("Endpoints")
+	serving := group("Serving")
 	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
 		"`address`, such as :8081, for /livez, /readyz and /healthz; the default is none")
 	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "", "`address`, such as :8080, for /metrics; the default is none")

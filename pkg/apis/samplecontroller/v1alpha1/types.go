@@ -7,12 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Condition types of a Foo. Both follow the convention of kstatus: Ready is always there once the Foo has been looked
-// at, Stalled is there, and True, only while no progress can be expected without someone's help.
+// Condition types of a Foo, by the convention of kstatus: Ready is set once the Foo has been reconciled, Stalled only while it is True.
 const (
-	// ConditionReady is True when every wanted replica of the newest spec is available.
+	// ConditionReady is True if all desired replicas of the newest spec are available.
 	ConditionReady = "Ready"
-	// ConditionStalled is True while something stands in the way that waiting alone will not mend.
+	// ConditionStalled is True if the controller cannot make progress until a user acts.
 	ConditionStalled = "Stalled"
 )
 
@@ -22,66 +21,66 @@ const (
 // +kubebuilder:resource:path=foos,singular=foo,scope=Namespaced,categories=all
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentName`,description="The Deployment that this Foo owns."
-// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="How many replicas are wanted; empty when the Foo leaves the count alone."
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="How many replicas are available."
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all wanted replicas are available."
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentName`,description="Name of the Deployment of this Foo."
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`,description="Desired number of replicas. Empty if the Foo does not manage it."
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,description="Number of available replicas."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether all desired replicas are available."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why the Foo is ready or not, in one word."
-// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Why the Foo is ready or not, in a sentence."
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition."
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the Ready condition."
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, experimental-only"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",message="metadata.name must be no longer than 63 characters, because it becomes the value of the label \"controller\" on the Deployment and its Pods"
 
-// Foo asks for one nginx Deployment: it names it, says how many replicas it wants, and reports how it is doing.
+// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state, and reports its rollout.
 type Foo struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is what you want: the Deployment's name and its number of replicas.
+	// spec is the desired state: the name of the Deployment and its number of replicas.
 	// +required
 	Spec FooSpec `json:"spec"`
-	// status is what the controller last saw of the Deployment. It is written by the controller alone.
+	// status is the most recently observed state of the Deployment. Only the controller writes it.
 	// +optional
 	Status FooStatus `json:"status"`
 }
 
-// FooSpec is what the user of a Foo wants.
+// FooSpec is the desired state of a Foo's Deployment.
 type FooSpec struct {
-	// deploymentName is the name of the Deployment that this Foo creates and owns, in the Foo's namespace. It must be a
-	// lowercase DNS-1123 subdomain. If you change it, a Deployment of the new name is created, and the old one is deleted
-	// as soon as the new one is available.
+	// deploymentName is the name of the Deployment that the controller creates for this Foo, in the Foo's namespace. It must be a
+	// DNS-1123 subdomain. If it is changed, a Deployment of the new name is created, and the superseded one is deleted once the
+	// new one is available.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
-	// replicas is how many Pods the Deployment should run, from 1 to 10. If it is absent, this Foo leaves the count
-	// alone: the Deployment starts with the API server's default of 1, and anyone may scale it afterwards.
+	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the number of replicas: the
+	// Deployment is created with the default of 1, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// FooStatus is what the controller last saw of a Foo's Deployment.
+// FooStatus is the most recently observed state of a Foo's Deployment.
 type FooStatus struct {
-	// availableReplicas is how many of the Deployment's Pods are available: ready for as long as the Deployment demands.
+	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// replicas is how many Pods the Deployment has at present. The scale subresource reads it.
+	// replicas is the number of Pods that the Deployment has. The scale subresource reads it.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// selector is the Deployment's label selector in the form of a string, such as "app=nginx,controller=example-foo".
-	// The scale subresource reads it, and with it a HorizontalPodAutoscaler.
+	// selector is the label selector of the Deployment's Pods as a string, such as "app=nginx,controller=example-foo". The scale
+	// subresource reads it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// observedGeneration is the metadata.generation of the Foo that this status speaks of. While it is smaller than
-	// metadata.generation, the controller has not yet looked at the newest spec.
+	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
+	// has not reconciled the newest spec yet.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions tell how the Foo is doing. "Ready" is True when all wanted replicas are available; "Stalled" is there,
-	// and True, only while something stands in the way that waiting alone will not mend.
+	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is
+	// set, and True, only while the controller cannot make progress until a user acts: its reason and message say why.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

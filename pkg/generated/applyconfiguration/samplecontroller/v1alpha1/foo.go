@@ -17,13 +17,13 @@ import (
 // FooApplyConfiguration represents a declarative configuration of the Foo type for use
 // with apply.
 //
-// Foo asks for one nginx Deployment: it names it, says how many replicas it wants, and reports how it is doing.
+// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state, and reports its rollout.
 type FooApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what you want: the Deployment's name and its number of replicas.
+	// spec is the desired state: the name of the Deployment and its number of replicas.
 	Spec *FooSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the controller last saw of the Deployment. It is written by the controller alone.
+	// status is the most recently observed state of the Deployment. Only the controller writes it.
 	Status *FooStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,20 +12,20 @@ import (
 // FooStatusApplyConfiguration represents a declarative configuration of the FooStatus type for use
 // with apply.
 //
-// FooStatus is what the controller last saw of a Foo's Deployment.
+// FooStatus is the most recently observed state of a Foo's Deployment.
 type FooStatusApplyConfiguration struct {
-	// availableReplicas is how many of the Deployment's Pods are available: ready for as long as the Deployment demands.
+	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its minReadySeconds.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
-	// replicas is how many Pods the Deployment has at present. The scale subresource reads it.
+	// replicas is the number of Pods that the Deployment has. The scale subresource reads it.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector is the Deployment's label selector in the form of a string, such as "app=nginx,controller=example-foo".
-	// The scale subresource reads it, and with it a HorizontalPodAutoscaler.
+	// selector is the label selector of the Deployment's Pods as a string, such as "app=nginx,controller=example-foo". The scale
+	// subresource reads it.
 	Selector *string `json:"selector,omitempty"`
-	// observedGeneration is the metadata.generation of the Foo that this status speaks of. While it is smaller than
-	// metadata.generation, the controller has not yet looked at the newest spec.
+	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
+	// has not reconciled the newest spec yet.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions tell how the Foo is doing. "Ready" is True when all wanted replicas are available; "Stalled" is there,
-	// and True, only while something stands in the way that waiting alone will not mend.
+	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is
+	// set, and True, only while the controller cannot make progress until a user acts: its reason and message say why.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
