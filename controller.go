@@ -38,6 +38,7 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/priorityqueue"
 	"k8s.io/sample-controller/pkg/signals"
@@ -110,6 +111,8 @@ type Controller struct {
 	stalledBackoff workqueue.TypedRateLimiter[cache.ObjectName]
 	// correctionBackoff limits how often drift is corrected in a Deployment that someone else keeps changing.
 	correctionBackoff *flowcontrol.Backoff
+	// unstoredStatuses has what a CRD that is older than this program has not stored.
+	unstoredStatuses *foostatus.Unstored
 	// consistencyStore keeps a sync from acting on a cache that is older than the last write for the same Foo.
 	consistencyStore *consistency.Store
 
@@ -151,6 +154,7 @@ func NewController(
 		workqueue:          priorityqueue.New("foos", rateLimiter()),
 		stalledBackoff:     rateLimiter(),
 		correctionBackoff:  flowcontrol.NewBackOff(time.Second, 1000*time.Second),
+		unstoredStatuses:   &foostatus.Unstored{},
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.Cache{
 			deploymentResource: deploymentInformer.Informer().GetStore(),
 			fooResource:        fooInformer.Informer().GetStore(),
@@ -409,6 +413,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
 		c.consistencyStore.Clear(objectRef)
+		c.unstoredStatuses.Delete(objectRef)
 		c.correctionBackoff.Reset(objectRef.String())
 		return nil
 	}
@@ -421,6 +426,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
+	foo = c.unstoredStatuses.Complete(foo)
 	deployment, changed, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
@@ -577,12 +583,16 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	if superseded := c.supersededDeployments(foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It goes on to serve.
 	}
-	updated, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
-	if err != nil {
-		return err
+	status := foostatus.New(foo, deployment, stalled)
+	isNew := !equality.Semantic.DeepEqual(foo.Status, status)
+	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", isNew)
+	if isNew {
+		if err := c.updateFooStatus(ctx, foo, status); err != nil {
+			return err
+		}
 	}
 	switch {
-	case isStalled && updated:
+	case isStalled && isNew:
 		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (changed || !foo.IsObserved()):
@@ -591,23 +601,27 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	return syncErr
 }
 
-// updateFooStatus writes the status of a Foo, and nothing else of it, if it differs, and returns whether it did.
-func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) (bool, error) {
-	logger := klog.FromContext(ctx)
-	if equality.Semantic.DeepEqual(foo.Status, status) {
-		logger.V(4).Info("Status is up to date")
-		return false, nil
-	}
+// updateFooStatus writes the status of a Foo, and nothing else of it.
+func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) error {
 	fooCopy := foo.DeepCopy()
 	fooCopy.Status = status
 	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
 		metav1.UpdateOptions{FieldManager: FieldManager})
-	if err != nil {
-		return false, err
+	if apierrors.IsNotFound(err) && c.ensureFooIsCurrent(ctx, foo) == nil {
+		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
 	}
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
-	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion, "conditions", updated.Status.Conditions)
-	return true, nil
+	if equality.Semantic.DeepEqual(updated.Status, status) {
+		c.unstoredStatuses.Clear()
+	} else if c.unstoredStatuses.Add(foo, status) {
+		klog.FromContext(ctx).Error(nil, "The CustomResourceDefinition of Foo is older than this controller and does not store its status; update it",
+			"command", kubeconfig.InstallCommand)
+	}
+	return nil
 }
 
 // ensureFooIsCurrent reads a Foo live, and returns an error unless the API server has the same Foo, with the same spec, as the cache.

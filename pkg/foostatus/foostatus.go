@@ -5,6 +5,8 @@
 package foostatus
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,12 +59,16 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 		status.Selector = metav1.FormatLabelSelector(deployment.Spec.Selector)
 	}
 
-	ready := metav1.Condition{Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation}
+	ready := metav1.Condition{
+		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
+		LastTransitionTime: metav1.Now().Rfc3339Copy(), // As the API server stores it.
+	}
 	if stalled != nil {
 		ready.Reason, ready.Message = stalled.Reason, stalled.Message
 	} else {
 		ready.Reason, ready.Message = RolloutStatus(deployment)
 	}
+	ready.Message = truncated(ready.Message)
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
 	}
@@ -74,4 +80,16 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 	ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
 	meta.SetStatusCondition(&status.Conditions, ready)
 	return status
+}
+
+// maxMessageLength is the maximum length of the message of a metav1.Condition.
+const maxMessageLength = 32768
+
+// truncated cuts a message that is too long, such as one that contains the reasons of many admission policies.
+func truncated(message string) string {
+	if len(message) <= maxMessageLength {
+		return message
+	}
+	const ellipsis = "..."
+	return strings.ToValidUTF8(message[:maxMessageLength-len(ellipsis)], "") + ellipsis
 }
