@@ -2,8 +2,8 @@
 # Copyright The sample-controller authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails if anything that hack/update-codegen.sh makes is not up to date. It regenerates a copy and compares, so that the
-# working tree is left alone.
+# Fails if the output of hack/update-codegen.sh is not up to date. Generates into a copy, so that the working tree is not
+# changed.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,7 +20,7 @@ status=0
 diff -Naur pkg "${copy}/pkg" || status=$?
 diff -Naur artifacts "${copy}/artifacts" || status=$?
 if [[ ${status} -ne 0 ]]; then
-  echo "Generated files are not up to date, as shown above. Run: make generate" >&2
+  echo "Generated files are out of date (see the diff above). Run: make generate" >&2
   exit 1
 fi
 echo "Generated files are up to date."

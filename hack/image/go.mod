@@ -1,4 +1,4 @@
-// Builds the controller's container image without Docker, apart from the product so that its go.mod stays small.
+// Builds the container image, in a module of its own to keep its dependencies out of the controller's go.mod.
 module k8s.io/sample-controller/hack/image
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// Begins a controller of one's own as a copy of this one, apart from the product so that its go.mod stays small.
+// Creates a new controller from this one, in a module of its own to keep its dependencies out of the controller's go.mod.
 module k8s.io/sample-controller/hack/newcontroller
 
 go 1.26.0

@@ -1,5 +1,5 @@
-// The tools that check this project and generate its CustomResourceDefinition, pinned apart from the product so that its
-// go.mod stays small. Run one with: go tool -modfile=hack/tools/go.mod NAME
+// Pins the linters and controller-gen, in a module of its own to keep them out of the controller's go.mod.
+// Run one with: go tool -modfile=hack/tools/go.mod NAME
 module k8s.io/sample-controller/hack/tools
 
 go 1.26.0
