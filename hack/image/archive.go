@@ -19,9 +19,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeArchive writes a tar file that is two things in one. It is an OCI image layout with all platforms, for containerd and
-// what is built on it: kind, and Docker with containerd's image store. And it has the manifest.json of docker save, for a
-// Docker without that, which knows one platform to a name; it gets the first.
+// writeArchive writes a tar file that is both an OCI image layout with all platforms, for containerd, kind, and Docker with the
+// containerd image store, and a docker save archive (manifest.json), for Docker with its classic image store. The latter holds
+// one platform per name and gets the first.
 func writeArchive(path string, tag name.Tag, index v1.ImageIndex) error {
 	dir, err := os.MkdirTemp("", "sample-controller-image-")
 	if err != nil {
@@ -33,7 +33,7 @@ func writeArchive(path string, tag name.Tag, index v1.ImageIndex) error {
 		return err
 	}
 	err = images.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"io.containerd.image.name":          fullName(tag), // What containerd, and so Kubernetes, will know it by.
+		"io.containerd.image.name":          fullName(tag),
 		"org.opencontainers.image.ref.name": tag.TagStr(),
 	}))
 	if err != nil {
@@ -74,7 +74,7 @@ func blobPath(digest v1.Hash) string {
 	return "blobs/" + digest.Algorithm + "/" + digest.Hex
 }
 
-// fullName returns the name as Docker and containerd complete it: without the host name that stands for docker.io.
+// fullName returns the fully qualified name as Docker and containerd spell it: with docker.io, not index.docker.io.
 func fullName(tag name.Tag) string {
 	full := tag.Name()
 	if hub, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
@@ -83,7 +83,7 @@ func fullName(tag name.Tag) string {
 	return full
 }
 
-// writeTar writes the regular files, in the order of their names, and nothing of when and by whom they were made.
+// writeTar archives the regular files reproducibly: in lexical order, without times and owners.
 func writeTar(w io.Writer, files fs.FS) error {
 	archive := tar.NewWriter(w)
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -106,7 +106,7 @@ func writeTar(w io.Writer, files fs.FS) error {
 	return archive.Close()
 }
 
-// replaceFile writes a file under another name first, so that path never holds half a file.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -116,7 +116,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(partial) // After a rename there is nothing to remove.
+	defer os.Remove(partial) // Fails after the rename.
 	if err := write(file); err != nil {
 		file.Close()
 		return err

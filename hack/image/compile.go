@@ -17,16 +17,16 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// program is a compiled controller, and what it tells of its source.
+// program is the compiled controller with its build information.
 type program struct {
 	binary   []byte
 	version  string    // Empty if unknown.
 	revision string    // Empty if unknown.
-	time     time.Time // The revision's; the epoch if unknown.
+	time     time.Time // The commit time; the epoch if unknown.
 }
 
-// compile builds the main package in the directory source, as a static binary that runs on every machine of the platform.
-// Neither the shell's GOFLAGS nor the name of the directory change it. What go prints goes to progress.
+// compile builds the main package in the directory source as a static binary for the platform's baseline CPU. The build is
+// reproducible: it does not depend on GOFLAGS, a workspace or the name of the directory. progress gets the output of go build.
 func compile(ctx context.Context, source string, platform v1.Platform, buildVCS string, progress io.Writer) (program, error) {
 	dir, err := os.MkdirTemp("", "sample-controller-image-")
 	if err != nil {
@@ -42,13 +42,12 @@ func compile(ctx context.Context, source string, platform v1.Platform, buildVCS 
 	if err := cmd.Run(); ctx.Err() != nil {
 		return program{}, context.Cause(ctx)
 	} else if err != nil {
-		return program{}, fmt.Errorf("the controller in -source=%s cannot be built for %s; what go says is above: %w",
-			source, platform, err)
+		return program{}, fmt.Errorf("building -source=%s for %s failed, see the output of go build above: %w", source, platform, err)
 	}
 	return readProgram(path)
 }
 
-// readProgram reads a binary. Version and revision are those that the binary itself tells, so that the two cannot differ.
+// readProgram reads a binary with its build information, so that the image has the same version and revision as the binary.
 func readProgram(path string) (program, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
@@ -56,7 +55,7 @@ func readProgram(path string) (program, error) {
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return program{}, fmt.Errorf("what go built is not a program; check -source: %w", err)
+		return program{}, fmt.Errorf("-source is not a main package: %w", err)
 	}
 	p := program{binary: binary, time: time.Unix(0, 0).UTC()}
 	if info.Main.Version != "(devel)" {
@@ -68,7 +67,7 @@ func readProgram(path string) (program, error) {
 	}
 	p.revision = settings["vcs.revision"]
 	if settings["vcs.modified"] == "true" {
-		p.revision += "+dirty" // As Go marks the version.
+		p.revision += "+dirty" // The suffix that Go gives to the version.
 	}
 	if stamp, ok := settings["vcs.time"]; ok {
 		if p.time, err = time.Parse(time.RFC3339, stamp); err != nil {
@@ -78,11 +77,11 @@ func readProgram(path string) (program, error) {
 	return p, nil
 }
 
-// knownPlatforms returns what Go can build for, as OS/ARCH.
+// knownPlatforms returns the platforms that Go can build for, as OS/ARCH.
 func knownPlatforms() (map[string]bool, error) {
 	list, err := exec.Command("go", "tool", "dist", "list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("go cannot tell what it builds for; install Go, and check PATH: %w", err)
+		return nil, fmt.Errorf("listing the platforms of Go, which must be in PATH: %w", err)
 	}
 	known := map[string]bool{}
 	for platform := range strings.FieldsSeq(string(list)) {

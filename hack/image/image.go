@@ -19,7 +19,7 @@ import (
 
 const (
 	entrypoint = "/sample-controller"
-	// user is numeric, so that Kubernetes can tell that it is not root (runAsNonRoot). It is nobody's elsewhere.
+	// user is numeric because runAsNonRoot cannot verify a name.
 	user = "65532:65532"
 )
 
@@ -43,13 +43,12 @@ func buildIndex(ctx context.Context, o options, progress io.Writer) (v1.ImageInd
 	return index, nil
 }
 
-// plainImage keeps the library from giving its entry in the index an artifact type, which is for what is not an image.
+// plainImage keeps the library from setting an artifactType in the index, which is meant for artifacts other than images.
 type plainImage struct{ v1.Image }
 
-// ArtifactType returns none.
 func (plainImage) ArtifactType() (string, error) { return "", nil }
 
-// newImage returns an image that holds the program alone.
+// newImage returns an image that contains nothing but the program.
 func newImage(platform v1.Platform, p program) (v1.Image, error) {
 	layer, err := newLayer(p.binary)
 	if err != nil {
@@ -79,7 +78,7 @@ func newImage(platform v1.Platform, p program) (v1.Image, error) {
 func labels(p program) map[string]string {
 	all := map[string]string{
 		"org.opencontainers.image.title":       "sample-controller",
-		"org.opencontainers.image.description": "Keeps one nginx Deployment for each Foo.",
+		"org.opencontainers.image.description": "Manages one nginx Deployment for each Foo.",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 	}
 	if p.version != "" {
@@ -91,8 +90,8 @@ func labels(p program) map[string]string {
 	return all
 }
 
-// newLayer returns a layer with the binary as its only file. Its owner is root, not the user that runs it, so that a
-// controller that was broken into cannot replace it. Its time is the epoch, so that the same binary is the same layer.
+// newLayer returns a layer with the binary as its only file. The file is owned by root, so that a compromised controller cannot
+// replace it, and its time is the epoch, so that the layer is reproducible.
 func newLayer(binary []byte) (v1.Layer, error) {
 	var files bytes.Buffer
 	w := tar.NewWriter(&files)

@@ -30,14 +30,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// The tests pack a program that is quickly compiled, and the commit that it is in.
+// A program that compiles quickly, and the time of its commit.
 const (
 	goMod      = "module example.com/program\n\ngo 1.26.0\n"
 	mainGo     = "package main\n\nfunc main() {}\n"
 	commitTime = "2026-01-02T03:04:05Z"
 )
 
-func TestSameSourceIsSameArchive(t *testing.T) {
+func TestReproducible(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "archive.tar")
 	firstOut := mustRun(t, "-source="+newRepository(t), "-output="+first)
 
@@ -54,7 +54,7 @@ func TestSameSourceIsSameArchive(t *testing.T) {
 	}
 }
 
-func TestImageOfEachPlatform(t *testing.T) {
+func TestPlatforms(t *testing.T) {
 	source := newRepository(t)
 	archive := filepath.Join(t.TempDir(), "not", "yet", "there", "archive.tar")
 	out := mustRun(t, "-source="+source, "-output="+archive)
@@ -65,7 +65,7 @@ func TestImageOfEachPlatform(t *testing.T) {
 		"org.opencontainers.image.ref.name": "latest",
 	}
 	if !maps.Equal(annotations, wantAnnotations) {
-		t.Errorf("the index has annotations %v, want %v", annotations, wantAnnotations)
+		t.Errorf("annotations = %v, want %v", annotations, wantAnnotations)
 	}
 	digest, err := index.Digest()
 	must(t, err)
@@ -80,7 +80,7 @@ func TestImageOfEachPlatform(t *testing.T) {
 	}
 	wantLabels := map[string]string{
 		"org.opencontainers.image.title":       "sample-controller",
-		"org.opencontainers.image.description": "Keeps one nginx Deployment for each Foo.",
+		"org.opencontainers.image.description": "Manages one nginx Deployment for each Foo.",
 		"org.opencontainers.image.licenses":    "Apache-2.0",
 		"org.opencontainers.image.version":     "v0.0.0-20260102030405-" + revision(t, source)[:12],
 		"org.opencontainers.image.revision":    revision(t, source),
@@ -89,7 +89,7 @@ func TestImageOfEachPlatform(t *testing.T) {
 		platform := descriptor.Platform.String()
 		t.Run(platform, func(t *testing.T) {
 			if descriptor.MediaType != types.OCIManifestSchema1 || descriptor.ArtifactType != "" {
-				t.Errorf("the entry has media type %q, artifact type %q", descriptor.MediaType, descriptor.ArtifactType)
+				t.Errorf("media type = %q, artifact type = %q", descriptor.MediaType, descriptor.ArtifactType)
 			}
 			image, err := index.Image(descriptor.Digest)
 			must(t, err)
@@ -99,7 +99,7 @@ func TestImageOfEachPlatform(t *testing.T) {
 	}
 }
 
-func TestDockerManifestIsTheFirstPlatform(t *testing.T) {
+func TestDockerManifest(t *testing.T) {
 	source := newRepository(t)
 	for _, platforms := range []string{"linux/amd64,linux/arm64", "linux/arm64,linux/amd64"} {
 		t.Run(platforms, func(t *testing.T) {
@@ -124,20 +124,20 @@ func TestDockerManifestIsTheFirstPlatform(t *testing.T) {
 			config, err := docker.ConfigFile()
 			must(t, err)
 			if want, _, _ := strings.Cut(platforms, ","); config.Platform().String() != want || dockerID != id {
-				t.Errorf("manifest.json is of %s (%s), want %s (%s)", config.Platform(), dockerID, want, id)
+				t.Errorf("manifest.json has the image of %s (%s), want %s (%s)", config.Platform(), dockerID, want, id)
 			}
 		})
 	}
 }
 
-func TestUnknownVersionIsLeftOut(t *testing.T) {
+func TestNoVersion(t *testing.T) {
 	tests := []struct {
 		name   string
 		source func(*testing.T) string
 		flags  []string
 	}{
-		{name: "there is no repository", source: newSource},
-		{name: "there is no git", source: func(t *testing.T) string {
+		{name: "no repository", source: newSource},
+		{name: "no git", source: func(t *testing.T) string {
 			source := newRepository(t)
 			goCommand, err := exec.LookPath("go")
 			must(t, err)
@@ -146,36 +146,36 @@ func TestUnknownVersionIsLeftOut(t *testing.T) {
 			t.Setenv("PATH", bin)
 			return source
 		}},
-		{name: "the version is not wanted", source: newRepository, flags: []string{"-buildvcs=false"}},
+		{name: "buildvcs disabled", source: newRepository, flags: []string{"-buildvcs=false"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			config := configOf(t, test.source(t), test.flags...)
 			for _, label := range []string{"version", "revision"} {
 				if value, ok := config.Config.Labels["org.opencontainers.image."+label]; ok {
-					t.Errorf("label %s is %q, want none", label, value)
+					t.Errorf("label %s = %q, want none", label, value)
 				}
 			}
 			if created := config.Created.Time; !created.Equal(time.Unix(0, 0)) {
-				t.Errorf("the image was created %s, want the epoch", created)
+				t.Errorf("created = %s, want the epoch", created)
 			}
 		})
 	}
 }
 
-func TestUncommittedChangeIsMarked(t *testing.T) {
+func TestDirtyVersion(t *testing.T) {
 	source := newRepository(t)
 	must(t, os.WriteFile(filepath.Join(source, "main.go"), []byte(mainGo+"\n// Changed.\n"), 0o644))
 	labels := configOf(t, source).Config.Labels
 	if got, want := labels["org.opencontainers.image.revision"], revision(t, source)+"+dirty"; got != want {
-		t.Errorf("the revision is %q, want %q", got, want)
+		t.Errorf("revision = %q, want %q", got, want)
 	}
 	if got := labels["org.opencontainers.image.version"]; !strings.HasSuffix(got, "+dirty") {
-		t.Errorf("the version is %q, want it to end in +dirty", got)
+		t.Errorf("version = %q, want suffix +dirty", got)
 	}
 }
 
-func TestFailedBuildLeavesTheOldArchive(t *testing.T) {
+func TestFailedBuildKeepsArchive(t *testing.T) {
 	source := newSource(t)
 	must(t, os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { undefined() }\n"), 0o644))
 	archive := filepath.Join(t.TempDir(), "archive.tar")
@@ -185,11 +185,11 @@ func TestFailedBuildLeavesTheOldArchive(t *testing.T) {
 	must(t, err)
 	var progress bytes.Buffer
 	err = run(t.Context(), o, io.Discard, &progress)
-	if err == nil || !strings.Contains(err.Error(), "cannot be built for linux/amd64") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error is %q, want one line that names the platform", err)
+	if err == nil || !strings.Contains(err.Error(), "for linux/amd64 failed") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error = %q, want one line that names the platform", err)
 	}
 	if !strings.Contains(progress.String(), "undefined: undefined") {
-		t.Errorf("the compiler's complaint is missing in %q", &progress)
+		t.Errorf("progress = %q, want the compiler's error", &progress)
 	}
 	if got := readFile(t, archive); string(got) != "old" {
 		t.Error("the old archive was overwritten")
@@ -216,16 +216,16 @@ func TestPush(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ flag, want string }{
-		{"-platforms=linux/toaster", `-platforms: "linux/toaster" is not a platform of Linux that Go builds for`},
-		{"-platforms=darwin/arm64", `-platforms: "darwin/arm64" is not a platform of Linux that Go builds for`},
-		{"-platforms=linux", `-platforms: "linux" is not a platform of Linux that Go builds for`},
-		{"-platforms=", `-platforms: "" is not a platform of Linux that Go builds for`},
-		{"-platforms=linux/amd64,linux/amd64", "-platforms: linux/amd64 is there twice"},
+		{"-platforms=linux/toaster", `-platforms: "linux/toaster" is not a Linux platform that Go supports`},
+		{"-platforms=darwin/arm64", `-platforms: "darwin/arm64" is not a Linux platform that Go supports`},
+		{"-platforms=linux", `-platforms: "linux" is not a Linux platform that Go supports`},
+		{"-platforms=", `-platforms: "" is not a Linux platform that Go supports`},
+		{"-platforms=linux/amd64,linux/amd64", "-platforms: duplicate linux/amd64"},
 		{"-image=Upper:case", `-image must be NAME:TAG, not "Upper:case"`},
 		{"-image=", `-image must be NAME:TAG, not ""`},
 		{"-image=name:tag with space", "-image must be NAME:TAG"},
-		{"-output=", "-output must be the path of a file"},
-		{"-buildvcs=perhaps", "-buildvcs must be auto, true or false"},
+		{"-output=", "-output must not be empty"},
+		{"-buildvcs=maybe", "-buildvcs must be auto, true or false"},
 		{"-unknown", "-unknown"},
 		{"argument", `unexpected argument "argument"`},
 	}
@@ -233,7 +233,7 @@ func TestUsageErrors(t *testing.T) {
 		t.Run(test.flag, func(t *testing.T) {
 			_, err := parseFlags([]string{test.flag}, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("the error is %v, want one line with %q", err, test.want)
+				t.Errorf("error = %v, want one line with %q", err, test.want)
 			}
 		})
 	}
@@ -244,23 +244,23 @@ func checkConfig(t *testing.T, image v1.Image, platform string, labels map[strin
 	config, err := image.ConfigFile()
 	must(t, err)
 	if got := config.Platform().String(); got != platform {
-		t.Errorf("the config says %s, want %s", got, platform)
+		t.Errorf("platform = %s, want %s", got, platform)
 	}
 	if config.Config.User != "65532:65532" || !slices.Equal(config.Config.Entrypoint, []string{"/sample-controller"}) {
 		t.Errorf("the image runs %q as %q", config.Config.Entrypoint, config.Config.User)
 	}
 	if len(config.Config.Cmd) > 0 || len(config.Config.Env) > 0 {
-		t.Errorf("the image has arguments %q and environment %q, want none", config.Config.Cmd, config.Config.Env)
+		t.Errorf("cmd = %q, env = %q, want none", config.Config.Cmd, config.Config.Env)
 	}
 	if !maps.Equal(config.Config.Labels, labels) {
-		t.Errorf("the image has labels %v, want %v", config.Config.Labels, labels)
+		t.Errorf("labels = %v, want %v", config.Config.Labels, labels)
 	}
 	if got := config.Created.Format(time.RFC3339); got != commitTime {
-		t.Errorf("the image was created %s, want %s", got, commitTime)
+		t.Errorf("created = %s, want %s", got, commitTime)
 	}
 }
 
-// onlyFile returns the content of the image's one file, and checks how it is stored.
+// onlyFile returns the content of the image's only file, and checks the file's metadata.
 func onlyFile(t *testing.T, image v1.Image) []byte {
 	t.Helper()
 	layers, err := image.Layers()
@@ -278,7 +278,7 @@ func onlyFile(t *testing.T, image v1.Image) []byte {
 	must(t, err)
 	if header.Name != "sample-controller" || header.Typeflag != tar.TypeReg || header.Mode != 0o755 ||
 		header.Uid != 0 || header.Gid != 0 || !header.ModTime.Equal(time.Unix(0, 0)) {
-		t.Errorf("the layer's file is %+v", header)
+		t.Errorf("header = %+v", header)
 	}
 	if _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the layer has more than one file")
@@ -291,11 +291,11 @@ func checkBinary(t *testing.T, binary []byte, machine elf.Machine) {
 	file, err := elf.NewFile(bytes.NewReader(binary))
 	must(t, err)
 	if file.Machine != machine {
-		t.Errorf("the binary is for %s, want %s", file.Machine, machine)
+		t.Errorf("machine = %s, want %s", file.Machine, machine)
 	}
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
-			t.Errorf("the binary has a segment %s: it is not static", segment.Type)
+			t.Errorf("the binary has a segment %s, want a static binary", segment.Type)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func configOf(t *testing.T, source string, flags ...string) *v1.ConfigFile {
 	return config
 }
 
-// openArchive returns the index of an archive, all of whose digests and sizes are right, and the index's annotations.
+// openArchive validates an archive and returns its index and the index's annotations.
 func openArchive(t *testing.T, archive string) (v1.ImageIndex, map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -351,7 +351,7 @@ func newSource(t *testing.T) string {
 	return dir
 }
 
-// newRepository returns a directory with a Go program in a commit, always the same.
+// newRepository returns a git repository with a Go program. The commit is always the same.
 func newRepository(t *testing.T) string {
 	t.Helper()
 	dir := newSource(t)
@@ -379,7 +379,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// mustRun does what the command does with these arguments, and returns what it prints.
+// mustRun runs the command with the arguments and returns its output.
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	o, err := parseFlags(args, io.Discard)
@@ -398,7 +398,7 @@ func digestLine(t *testing.T, out string) string {
 			return strings.TrimSpace(line)
 		}
 	}
-	t.Fatalf("no digest is printed in %q", out)
+	t.Fatalf("no digest in %q", out)
 	return ""
 }
 

@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the controller and packs it into an archive with a multi-platform container image. It needs Go, and
-// git for the version; no Docker, no base image, no network.
+// Command image builds the controller's multi-platform container image as an archive. It needs Go, and git for the version, but
+// no Docker, base image or network.
 package main
 
 import (
@@ -25,12 +25,12 @@ import (
 
 const intro = `Usage: image [flags]
 
-Builds the controller and packs it into one archive with an image for all platforms, which docker load,
-kind load image-archive and ctr images import understand. The same source gives the same bytes.
+Builds the controller's multi-platform container image as an archive for docker load, kind load image-archive
+and ctr images import. Builds are reproducible.
 
 `
 
-const outro = `%s is in %s
+const outro = `Wrote %s to %s
 Digest: %s
 
 Load it with one of:
@@ -44,7 +44,7 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	} else if err != nil {
-		fmt.Fprintf(os.Stderr, "Error: %v; -h explains all flags\n", err)
+		fmt.Fprintf(os.Stderr, "Error: %v; see -h for all flags\n", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -55,14 +55,14 @@ func main() {
 	}
 }
 
-// run builds the image, writes its archive, pushes it if that is wanted, and tells out what came of it.
+// run builds the image, writes the archive, and pushes the image if requested. It prints the result to out.
 func run(ctx context.Context, o options, out, progress io.Writer) error {
 	index, err := buildIndex(ctx, o, progress)
 	if err != nil {
 		return err
 	}
 	if err := writeArchive(o.output, o.tag, index); err != nil {
-		return fmt.Errorf("the archive cannot be written; check -output: %w", err)
+		return fmt.Errorf("writing the archive to -output=%s: %w", o.output, err)
 	}
 	digest, err := index.Digest()
 	if err != nil {
@@ -74,13 +74,12 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	}
 	err = remote.WriteIndex(o.tag, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {
-		return fmt.Errorf("the image cannot be pushed; check -image, and that you are logged in to %s: %w", o.tag.Registry, err)
+		return fmt.Errorf("pushing -image=%s (docker login %s may be needed): %w", o.tag, o.tag.Registry, err)
 	}
 	fmt.Fprintf(out, "\nPushed %s@%s\n", fullName(o.tag), digest)
 	return nil
 }
 
-// options are the values of the flags.
 type options struct {
 	source    string
 	output    string
@@ -90,20 +89,19 @@ type options struct {
 	push      bool
 }
 
-// parseFlags returns the options of the command line. If that asks for help, it is written to out and the error is
-// flag.ErrHelp. Any other error is about a flag's name or value.
+// parseFlags parses the command line. For -h it prints the help to out and returns flag.ErrHelp.
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // main prints errors.
+	flags.SetOutput(io.Discard) // main prints the error.
 	flags.StringVar(&o.source, "source", ".", "`directory` of the controller's main package")
 	flags.StringVar(&o.output, "output", ".build/sample-controller-image.tar", "`path` of the archive")
-	image := flags.String("image", "sample-controller:latest", "`NAME:TAG` that the image has once it is loaded")
+	image := flags.String("image", "sample-controller:latest", "`NAME:TAG` of the image")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64",
-		"comma-separated `list` of OS/ARCH; a Docker that does not use containerd's image store loads the first")
+		"comma-separated `list` of OS/ARCH; Docker without the containerd image store loads the first one only")
 	flags.StringVar(&o.buildVCS, "buildvcs", "auto",
-		"go build's flag: with false, or without git, binary and image do not tell their version and revision")
-	flags.BoolVar(&o.push, "push", false, "push the image to the registry in -image too, with the credentials of docker login")
+		"-buildvcs flag of go build; with false, or without git, binary and image have no version and revision")
+	flags.BoolVar(&o.push, "push", false, "also push the image to the registry in -image, with the credentials of docker login")
 
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(out, intro)
@@ -117,7 +115,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if o.output == "" {
-		return o, errors.New("-output must be the path of a file")
+		return o, errors.New("-output must not be empty")
 	}
 	if !slices.Contains([]string{"auto", "true", "false"}, o.buildVCS) {
 		return o, fmt.Errorf("-buildvcs must be auto, true or false, not %q", o.buildVCS)
@@ -130,8 +128,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	return o, err
 }
 
-// parsePlatforms returns the platforms of a comma-separated list. Only Linux runs a program from an image that holds nothing
-// else.
+// parsePlatforms parses a comma-separated list of platforms. Only Linux can run an image without a base image.
 func parsePlatforms(list string) ([]v1.Platform, error) {
 	known, err := knownPlatforms()
 	if err != nil {
@@ -143,9 +140,9 @@ func parsePlatforms(list string) ([]v1.Platform, error) {
 		system, arch, _ := strings.Cut(platform, "/")
 		switch {
 		case system != "linux" || !known[platform]:
-			return nil, fmt.Errorf("-platforms: %q is not a platform of Linux that Go builds for, such as linux/amd64", platform)
+			return nil, fmt.Errorf("-platforms: %q is not a Linux platform that Go supports, such as linux/amd64", platform)
 		case seen[platform]:
-			return nil, fmt.Errorf("-platforms: %s is there twice", platform)
+			return nil, fmt.Errorf("-platforms: duplicate %s", platform)
 		}
 		seen[platform] = true
 		platforms = append(platforms, v1.Platform{OS: system, Architecture: arch})
