@@ -17,7 +17,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// checkCollisions returns an error if a new name is one that the project needs for something else.
+// checkCollisions returns an error if a new name already has another meaning in the project.
 func checkCollisions(files []file, n names) error {
 	if err := checkPaths(files, n); err != nil {
 		return err
@@ -43,8 +43,8 @@ func checkCollisions(files []file, n names) error {
 	return nil
 }
 
-// checkPaths returns an error if two files would get the same path, or one that means something else to the go command:
-// fake_windows.go is for Windows alone, and fake_test.go is a test.
+// checkPaths returns an error if two files would get the same path, or one that has a special meaning for the go command, such
+// as fake_windows.go or fake_test.go.
 func checkPaths(files []file, n names) error {
 	from := map[string]string{}
 	for _, f := range files {
@@ -57,25 +57,25 @@ func checkPaths(files []file, n names) error {
 		}
 		from[renamed] = f.path
 		if root, _, below := strings.Cut(f.path, "/"); below && root == n.name {
-			return fmt.Errorf("MODULE=%s: its last element names the program too, and there is a folder %s", n.module, root)
+			return fmt.Errorf("MODULE=%s: the last element is also the name of the binary, but there is a directory %s", n.module, root)
 		}
 		if f.isGo() && (strings.HasSuffix(f.path, "_test.go") != strings.HasSuffix(renamed, "_test.go") || constrained(f.path) != constrained(renamed)) {
-			return fmt.Errorf("KIND=%s: the go command would take %s for a file for tests or for one platform alone", n.kind, renamed)
+			return fmt.Errorf("KIND=%s: the go command would treat %s as a test or as specific to one platform", n.kind, renamed)
 		}
 	}
 	return nil
 }
 
-// constrained reports whether a file's name limits it to some platforms.
+// constrained reports whether a file's name is an implicit build constraint.
 func constrained(name string) bool {
-	elsewhere := build.Default
-	elsewhere.GOOS, elsewhere.GOARCH = "none", "none"
-	elsewhere.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
-	matches, err := elsewhere.MatchFile("", path.Base(name))
+	noPlatform := build.Default
+	noPlatform.GOOS, noPlatform.GOARCH = "none", "none"
+	noPlatform.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
+	matches, err := noPlatform.MatchFile("", path.Base(name))
 	return err != nil || !matches
 }
 
-// checkRequirements returns an error if the new module is one that the project imports.
+// checkRequirements returns an error if the project requires a module with the new module's path.
 func checkRequirements(f file, n names) error {
 	parsed, err := modfile.Parse(f.path, f.content, nil)
 	if err != nil {
@@ -83,21 +83,19 @@ func checkRequirements(f file, n names) error {
 	}
 	for _, requirement := range parsed.Require {
 		if requirement.Mod.Path == n.module {
-			return fmt.Errorf("MODULE=%s: the project imports a module of that name", n.module)
+			return fmt.Errorf("MODULE=%s: the project requires a module with this path", n.module)
 		}
 	}
 	return nil
 }
 
-// goPackage knows the names that stand for something in a whole package: those that its files declare at the top level or
-// import, by what they are renamed to.
 type goPackage struct {
 	names
-	topLevel map[string]string
+	topLevel map[string]string // new to old identifier, of all imports and top-level declarations
 }
 
-// check returns an error if a new identifier in the file is a word of the language, or stands for something else in the same
-// declaration or in the whole package.
+// check returns an error if a new identifier in the file is reserved in Go, or already used in the same declaration or at the top
+// level of the package.
 func (p *goPackage) check(f file) error {
 	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.SkipObjectResolution)
 	if err != nil {
@@ -128,26 +126,27 @@ func (p *goPackage) check(f file) error {
 	return nil
 }
 
-// add notes what an identifier is renamed to, and returns an error if that is impossible or another is renamed to the same.
+// add records the new name of an identifier in names, which maps new to old ones. It returns an error if the new name is not
+// possible or taken.
 func (p *goPackage) add(f file, old string, names map[string]string) error {
 	if f.generated() && !ast.IsExported(old) {
-		return nil // The generators see to it that these do not collide.
+		return nil // The generators avoid collisions of these.
 	}
 	renamed, err := p.rename(old, true)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	if renamed != old && (!token.IsIdentifier(renamed) || types.Universe.Lookup(renamed) != nil) {
-		return fmt.Errorf("KIND=%s, GROUP=%s: the code would need a variable %s, and Go has a word of that name", p.kind, p.group, renamed)
+		return fmt.Errorf("KIND=%s, GROUP=%s: the identifier %s would be a keyword or a predeclared name of Go", p.kind, p.group, renamed)
 	}
 	if other, taken := names[renamed]; taken && other != old {
-		return fmt.Errorf("KIND=%s, GROUP=%s: the code has something else already that is called %s (%s)", p.kind, p.group, renamed, f.path)
+		return fmt.Errorf("KIND=%s, GROUP=%s: the identifier %s is already in use (%s)", p.kind, p.group, renamed, f.path)
 	}
 	names[renamed] = old
 	return nil
 }
 
-// declared returns the names that a declaration gives to the package. Methods may have the same name if their types differ.
+// declared returns the names that a declaration adds to the package scope.
 func declared(decl ast.Decl) []string {
 	var names []string
 	switch decl := decl.(type) {
@@ -170,16 +169,16 @@ func declared(decl ast.Decl) []string {
 	return names
 }
 
-// identifiers returns all names in a declaration, but not those after a dot, which are declared elsewhere.
+// identifiers returns all identifiers in a declaration except the selectors after a dot, which are declared elsewhere.
 func identifiers(decl ast.Decl) []string {
 	var names []string
-	afterDot := map[*ast.Ident]bool{}
+	selectors := map[*ast.Ident]bool{}
 	ast.Inspect(decl, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
-			afterDot[node.Sel] = true
+			selectors[node.Sel] = true
 		case *ast.Ident:
-			if !afterDot[node] {
+			if !selectors[node] {
 				names = append(names, node.Name)
 			}
 		}

@@ -22,19 +22,18 @@ import (
 
 // file is a file of the repository.
 type file struct {
-	path    string // from the repository's root
+	path    string // relative to the root of the repository
 	mode    fs.FileMode
 	content []byte
 }
 
 const (
-	// ownFolder is the one of this command, and benchFolder that of a benchmark with programs that serve Foos and nothing else. A
-	// new controller has no use for them.
-	ownFolder   = "hack/newcontroller"
-	benchFolder = "hack/bench"
+	// Directories that a new controller does not get: this command, and the benchmark, which compares implementations of Foo.
+	ownDir   = "hack/newcontroller"
+	benchDir = "hack/bench"
 )
 
-// readFiles returns the files that git tracks and that a new controller gets, generated ones included.
+// readFiles returns the tracked files that a new controller gets, including generated ones.
 func readFiles(ctx context.Context, root string) ([]file, error) {
 	list, err := output(ctx, root, "git", "ls-files", "-z")
 	if err != nil {
@@ -42,7 +41,7 @@ func readFiles(ctx context.Context, root string) ([]file, error) {
 	}
 	var files []file
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		if strings.HasPrefix(name, ownFolder+"/") || strings.HasPrefix(name, benchFolder+"/") {
+		if strings.HasPrefix(name, ownDir+"/") || strings.HasPrefix(name, benchDir+"/") {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(root, name))
@@ -53,7 +52,7 @@ func readFiles(ctx context.Context, root string) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Contains(content, []byte(leftOutFile)) {
+		if !bytes.Contains(content, []byte(omitFile)) {
 			files = append(files, file{path: name, mode: info.Mode().Perm(), content: content})
 		}
 	}
@@ -71,7 +70,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	return stdout.String(), nil
 }
 
-// generated reports whether hack/update-codegen.sh makes the file.
+// generated reports whether hack/update-codegen.sh generates the file.
 func (f file) generated() bool {
 	return strings.HasPrefix(f.path, "pkg/generated/") || strings.HasPrefix(path.Base(f.path), "zz_generated.") ||
 		f.path == "artifacts/examples/crd.yaml"
@@ -79,7 +78,7 @@ func (f file) generated() bool {
 
 func (f file) isGo() bool { return path.Ext(f.path) == ".go" }
 
-// renamed returns the file with the new names. An error tells of an old name that has no new one.
+// renamed returns the file with the new names. It returns an error if an old name has no new one.
 func (f file) renamed(n names) (file, error) {
 	var err error
 	old := f.path
@@ -87,9 +86,9 @@ func (f file) renamed(n names) (file, error) {
 		return f, fmt.Errorf("%s: %w", old, err)
 	}
 	if path.Base(f.path) == "go.sum" {
-		return f, nil // Checksums have no names.
+		return f, nil // A checksum may contain anything.
 	}
-	text, err := leaveOut(string(f.content))
+	text, err := omit(string(f.content))
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", old, err)
 	}
@@ -112,58 +111,51 @@ func (f file) renamed(n names) (file, error) {
 	return f, nil
 }
 
-// What a new controller does not get is a file that says the first of these, what stands between lines that say the other
-// two, or a line with one of the texts below.
+// Markers of what a new controller does not get: a whole file, or the lines between begin and end.
 const (
-	leftOutFile  = "new: leave out file"
-	leftOutBegin = "new: leave out"
-	leftOutEnd   = "new: end"
+	omitFile  = "new: leave out file"
+	omitBegin = "new: leave out"
+	omitEnd   = "new: end"
 )
 
-var leftOutLines = []string{
-	ownFolder, benchFolder,
-	"api-approved.kubernetes.io", // Only groups of the Kubernetes project need it.
-}
+// omittedLines matches single lines that a new controller does not get, marked or not.
+var omittedLines = regexp.MustCompile(ownDir + "|" + benchDir +
+	`|api-approved\.kubernetes\.io`) // Required for groups of the Kubernetes project only.
 
-func leaveOut(text string) (string, error) {
+// omit returns the text without what a new controller does not get.
+func omit(text string) (string, error) {
 	var kept strings.Builder
-	leavingOut := false
-lines:
+	omitting := false
 	for line := range strings.Lines(text) {
+		begin, end := strings.Contains(line, omitBegin), strings.Contains(line, omitEnd)
 		switch {
-		case strings.Contains(line, leftOutBegin) != strings.Contains(line, leftOutEnd):
-			if leavingOut == strings.Contains(line, leftOutBegin) {
-				return "", fmt.Errorf("%q and %q do not alternate", leftOutBegin, leftOutEnd)
+		case begin != end:
+			if omitting == begin {
+				return "", fmt.Errorf("%q and %q do not alternate", omitBegin, omitEnd)
 			}
-			leavingOut = !leavingOut
-			continue
-		case leavingOut:
-			continue
+			omitting = begin
+		case !omitting && !omittedLines.MatchString(line):
+			kept.WriteString(line)
 		}
-		for _, leftOut := range leftOutLines {
-			if strings.Contains(line, leftOut) {
-				continue lines
-			}
-		}
-		kept.WriteString(line)
 	}
-	if leavingOut {
-		return "", fmt.Errorf("there is no %q", leftOutEnd)
+	if omitting {
+		return "", fmt.Errorf("%q without %q", omitBegin, omitEnd)
 	}
 	return kept.String(), nil
 }
 
 var (
-	// oldNames finds the old names in the order of this list, and more of a word than is one, so that such words are noticed.
+	// oldNames matches the old names, longest first. It also matches longer words that contain one, which have no new name and
+	// are reported.
 	oldNames = regexp.MustCompile(`k8s\.io/sample-controller|samplecontroller\.k8s\.io|sample-controller|sample_controller|` +
 		`[Ss]amplecontroller|sample(v1alpha1|clientset|scheme)|sample[A-Z]|[a-z]*foo[a-z]*|Foo[a-z]*`)
-	// traces finds what is left of them.
+	// traces matches what oldNames misses.
 	traces = regexp.MustCompile(`(?i)[a-z]*(foo|sample)[a-z]*`)
-	// articles finds the article before a kind, which may stand in the line before in a comment.
+	// articles matches the article before a kind, which in a comment may be at the end of the previous line.
 	articles = regexp.MustCompile("\\b([Aa])((?:\\s|//|#)+[`\"]?(?:Foo|foo))")
 )
 
-// rename puts the new names into a text or, with other capitals, into a Go identifier. An error tells of an old name that
+// rename replaces the old names in a text or, with the capitalization of Go, in an identifier. It returns an error if an old name
 // has no new one.
 func (n names) rename(text string, identifier bool) (string, error) {
 	if article(n.kind) == "an" {
@@ -175,7 +167,7 @@ func (n names) rename(text string, identifier bool) (string, error) {
 		between, old := text[end:match[0]], text[match[0]:match[1]]
 		replacement := n.of(old, identifier, text[match[1]:])
 		if trace := traces.FindString(between); trace != "" || replacement == "" && old != "" {
-			return "", fmt.Errorf("there is no new name for %q; rephrase it there, or teach %s/file.go to rename it", trace+old, ownFolder)
+			return "", fmt.Errorf("no replacement for %q: rephrase it, or add one to %s/file.go", trace+old, ownDir)
 		}
 		renamed.WriteString(between)
 		renamed.WriteString(replacement)
@@ -184,9 +176,9 @@ func (n names) rename(text string, identifier bool) (string, error) {
 	return renamed.String(), nil
 }
 
-// of returns the new name for an old one that is followed by the rest of a text, and "" if there is none.
+// of returns the new name for an old one, or "" if there is none. rest is the text after the old name.
 func (n names) of(old string, identifier bool, rest string) string {
-	// Part of an identifier like fooInformer, in code or in a text that speaks of it.
+	// Part of an identifier such as fooInformer, in code or in a comment about it.
 	camel := identifier || rest != "" && 'A' <= rest[0] && rest[0] <= 'Z'
 	switch old {
 	case "k8s.io/sample-controller":
@@ -215,7 +207,7 @@ func (n names) of(old string, identifier bool, rest string) string {
 			return n.variables
 		}
 		return n.plural
-	case "foospec", "foostatus": // files and packages
+	case "foospec", "foostatus": // Files and packages.
 		return n.singular + strings.TrimPrefix(old, "foo")
 	}
 	if prefixed, ok := strings.CutPrefix(old, "sample"); ok {
@@ -224,7 +216,7 @@ func (n names) of(old string, identifier bool, rest string) string {
 	return ""
 }
 
-// renameGo is rename for a Go file, where identifiers have other capitals than strings and comments.
+// renameGo is rename for Go code, where identifiers are capitalized differently from strings and comments.
 func (n names) renameGo(text string) (string, error) {
 	var errs scanner.ErrorList
 	var s scanner.Scanner
@@ -253,7 +245,7 @@ func (n names) renameGo(text string) (string, error) {
 	}
 }
 
-// renameMarkdown is rename for a text with blocks of Go code in it.
+// renameMarkdown is rename for Markdown with blocks of Go code.
 func (n names) renameMarkdown(text string) (string, error) {
 	const fence = "```"
 	var renamed []string

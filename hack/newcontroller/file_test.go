@@ -5,7 +5,7 @@ package main
 
 import "testing"
 
-func plan(t *testing.T) names {
+func archivePlanNames(t *testing.T) names {
 	t.Helper()
 	n, err := newNames("example.com/my-controller", "backup.example.com", "ArchivePlan", "")
 	if err != nil {
@@ -16,8 +16,8 @@ func plan(t *testing.T) names {
 
 func TestRenamed(t *testing.T) {
 	for name, test := range map[string]struct{ path, content, wantPath, want string }{
-		"a path": {"pkg/apis/samplecontroller/example-foo.yaml", "", "pkg/apis/backup/example-archiveplan.yaml", ""},
-		"a text": {
+		"path": {"pkg/apis/samplecontroller/example-foo.yaml", "", "pkg/apis/backup/example-archiveplan.yaml", ""},
+		"text": {
 			"a.yaml", "foos.samplecontroller.k8s.io, Foo, FooList, sample_controller_syncs\n",
 			"a.yaml", "archiveplans.backup.example.com, ArchivePlan, ArchivePlanList, my_controller_syncs\n",
 		},
@@ -26,38 +26,38 @@ func TestRenamed(t *testing.T) {
 			"foo.go", "package foostatus\n\n// fooInformer is of foo.\nvar fooInformer, foo = sampleClient, \"foo\"\n",
 			"archiveplan.go", "package archiveplanstatus\n\n// archivePlanInformer is of archiveplan.\nvar archivePlanInformer, archivePlan = backupClient, \"archiveplan\"\n",
 		},
-		"imports, which are sorted anew": {
+		"sorted imports": {
 			"a.go", "package a\n\nimport (\n\t_ \"fmt\"\n\t_ \"k8s.io/sample-controller/pkg/a\"\n)\n",
 			"a.go", "package a\n\nimport (\n\t_ \"example.com/my-controller/pkg/a\"\n\t_ \"fmt\"\n)\n",
 		},
-		"code in Markdown":       {"a.md", "foo\n```go\nfoo(\"foo\")\n```\nfoo\n", "a.md", "archiveplan\n```go\narchivePlan(\"archiveplan\")\n```\narchiveplan\n"},
-		"what is left out":       {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
-		"checksums are no names": {"go.sum", "h1:foobar\n", "go.sum", "h1:foobar\n"},
+		"code in Markdown": {"a.md", "foo\n```go\nfoo(\"foo\")\n```\nfoo\n", "a.md", "archiveplan\n```go\narchivePlan(\"archiveplan\")\n```\narchiveplan\n"},
+		"omitted lines":    {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
+		"checksums":        {"go.sum", "h1:foobar\n", "go.sum", "h1:foobar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := file{path: test.path, content: []byte(test.content)}.renamed(plan(t))
+			got, err := file{path: test.path, content: []byte(test.content)}.renamed(archivePlanNames(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got.path != test.wantPath || string(got.content) != test.want {
-				t.Errorf("renamed to %s:\n%s\nwant %s:\n%s", got.path, got.content, test.wantPath, test.want)
+				t.Errorf("got %s:\n%s\nwant %s:\n%s", got.path, got.content, test.wantPath, test.want)
 			}
 		})
 	}
 }
 
-func TestWhatHasNoNewNameIsRefused(t *testing.T) {
+func TestRenamedErrors(t *testing.T) {
 	for content, want := range map[string]string{
 		"a sample of it":             `"sample"`,
 		"buffoon":                    `"buffoon"`,
 		"food":                       `"food"`,
 		"FOO=1":                      `"FOO"`,
 		"SampleController":           `"SampleController"`,
-		"new: leave out\n":           "there is no",
+		"new: leave out\n":           "without",
 		"new: end\n":                 "alternate",
 		"new: end\nnew: leave out\n": "alternate",
 	} {
-		_, err := file{path: "a.yaml", content: []byte(content)}.renamed(plan(t))
+		_, err := file{path: "a.yaml", content: []byte(content)}.renamed(archivePlanNames(t))
 		wantOneLine(t, err, want)
 	}
 }

@@ -1,8 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command newcontroller begins a controller of one's own: it writes a fresh git repository with a copy of this one in which
-// everything bears other names.
+// Command newcontroller creates a new controller: a git repository with a copy of this project under other names.
 package main
 
 import (
@@ -15,11 +14,11 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "", "`folder` of the new repository, which must be empty or not exist yet")
-	module := flag.String("module", "", "Go module `path`; its last element names the program, its image and its namespace")
-	group := flag.String("group", "", "API `group`, a domain of yours")
-	kind := flag.String("kind", "", "`kind` of the objects, in CamelCase")
-	plural := flag.String("plural", "", "`plural` of the kind, in lower case; made by Kubernetes' rules if it is empty")
+	dir := flag.String("dir", "", "`directory` of the new repository, which must be empty or not exist")
+	module := flag.String("module", "", "Go module `path`; its last element is also the name of the binary, the image and the namespace")
+	group := flag.String("group", "", "API `group`, a domain that you own")
+	kind := flag.String("kind", "", "`kind` in CamelCase")
+	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -30,8 +29,8 @@ func main() {
 	}
 }
 
-// run writes the new repository to dir from the repository at root. Whatever it refuses it refuses before it writes, and if
-// it fails later, it leaves nothing behind.
+// run creates the new repository in dir from the repository in root. All input is validated before anything is written, and a
+// failure leaves nothing behind.
 func run(ctx context.Context, root, dir, module, group, kind, plural string) error {
 	n, err := newNames(module, group, kind, plural)
 	if err != nil {
@@ -51,7 +50,7 @@ func run(ctx context.Context, root, dir, module, group, kind, plural string) err
 	var copies []file
 	for _, f := range files {
 		if f.generated() {
-			continue // The copy makes its own.
+			continue // Generated again in the copy.
 		}
 		renamed, err := f.renamed(n)
 		if err != nil {
@@ -62,6 +61,6 @@ func run(ctx context.Context, root, dir, module, group, kind, plural string) err
 	if err := write(ctx, root, dir, copies, n); err != nil {
 		return err
 	}
-	fmt.Printf("%s is in %s. Go on with:\n  cd %s\n  make run\n", n.name, dir, dir)
+	fmt.Printf("Created %s in %s. Next steps:\n  cd %s\n  make run\n", n.name, dir, dir)
 	return nil
 }

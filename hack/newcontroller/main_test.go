@@ -14,7 +14,7 @@ import (
 
 const root = "../.."
 
-// The kind has two words, its plural is not kind+s, the module is deep, and the group's first label is no Go name.
+// The kind has two words and an irregular plural, the module path is deep, and the group's first label is not a Go identifier.
 const (
 	newModule = "example.com/platform/teams/pest-control"
 	newGroup  = "farm-animals.example.org"
@@ -22,7 +22,7 @@ const (
 	newPlural = "fieldmice"
 )
 
-func TestANewControllerPassesItsOwnTests(t *testing.T) {
+func TestNewController(t *testing.T) {
 	setIdentity(t)
 	dir := filepath.Join(t.TempDir(), "pest-control")
 	if err := run(t.Context(), root, dir, newModule, newGroup, newKind, newPlural); err != nil {
@@ -38,13 +38,13 @@ func TestANewControllerPassesItsOwnTests(t *testing.T) {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
 	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
-		t.Errorf("-version says %q", version)
+		t.Errorf("-version printed %q", version)
 	}
 	checkTraces(t, dir)
 }
 
-// checkTraces fails if a file tells of the original, other than in one line of the README. It judges with the eyes of grep,
-// but leaves out checksums, and the word footprint, which client-go's generator uses.
+// checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums, and "memory footprint"
+// in generated code.
 func checkTraces(t *testing.T, dir string) {
 	t.Helper()
 	trace := regexp.MustCompile(`(?i)foo|sample`)
@@ -60,7 +60,7 @@ func checkTraces(t *testing.T, dir string) {
 		for line := range strings.Lines(name + "\n" + strings.ReplaceAll(string(content), "memory footprint", "")) {
 			switch {
 			case !trace.MatchString(line):
-			case name == "README.md" && strings.HasPrefix(line, "Begun as a copy of"):
+			case name == "README.md" && strings.HasPrefix(line, "Based on "):
 				provenance++
 			default:
 				t.Errorf("%s: %s", name, line)
@@ -68,11 +68,11 @@ func checkTraces(t *testing.T, dir string) {
 		}
 	}
 	if provenance != 1 {
-		t.Errorf("%d lines of the README name the original, want 1", provenance)
+		t.Errorf("the README has %d lines with the provenance, want 1", provenance)
 	}
 }
 
-func TestImpossibleInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestInvalidInput(t *testing.T) {
 	setIdentity(t)
 	parent := t.TempDir()
 	for name, content := range map[string]string{"full/file": "", "file": ""} {
@@ -85,46 +85,46 @@ func TestImpossibleInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct{ dir, module, group, kind, plural, want string }{
-		"no folder":                           {"", newModule, newGroup, newKind, newPlural, "DIR="},
-		"a folder that is not empty":          {parent + "/full", newModule, newGroup, newKind, newPlural, "not empty"},
-		"a folder that is a file":             {parent + "/file", newModule, newGroup, newKind, newPlural, "no folder"},
-		"a folder in one that is missing":     {parent + "/missing/new", newModule, newGroup, newKind, newPlural, "DIR="},
-		"a folder in this repository":         {root + "/pkg/new", newModule, newGroup, newKind, newPlural, "inside this repository"},
-		"a module that is imported":           {parent + "/new", "k8s.io/client-go", newGroup, newKind, newPlural, "imports"},
-		"a module like a folder":              {parent + "/new", "example.com/artifacts", newGroup, newKind, newPlural, "folder artifacts"},
-		"a variable that is a keyword":        {parent + "/new", newModule, newGroup, "Map", "", "a variable map"},
-		"a variable that is predeclared":      {parent + "/new", newModule, newGroup, "Error", "", "a variable error"},
-		"a variable that the code has":        {parent + "/new", newModule, newGroup, "Object", "", "called object"},
-		"aliases that the code has":           {parent + "/new", newModule, "kube.example.com", newKind, newPlural, "called kube"},
-		"a method that the factory has":       {parent + "/new", newModule, "start.example.com", newKind, newPlural, "called Start"},
-		"a type that the package has":         {parent + "/new", newModule, newGroup, "GroupVersion", "", "called GroupVersion"},
-		"a file that the generators make":     {parent + "/new", newModule, newGroup, "Doc", "", "both"},
-		"a file for one platform":             {parent + "/new", newModule, newGroup, "Windows", "", "one platform"},
-		"a file that would be taken for test": {parent + "/new", newModule, newGroup, "Test", "", "tests"},
+		"no directory":                 {"", newModule, newGroup, newKind, newPlural, "DIR="},
+		"directory not empty":          {parent + "/full", newModule, newGroup, newKind, newPlural, "not empty"},
+		"directory is a file":          {parent + "/file", newModule, newGroup, newKind, newPlural, "not a directory"},
+		"parent directory missing":     {parent + "/missing/new", newModule, newGroup, newKind, newPlural, "DIR="},
+		"directory in this repository": {root + "/pkg/new", newModule, newGroup, newKind, newPlural, "inside this repository"},
+		"required module":              {parent + "/new", "k8s.io/client-go", newGroup, newKind, newPlural, "requires"},
+		"binary named as directory":    {parent + "/new", "example.com/artifacts", newGroup, newKind, newPlural, "directory artifacts"},
+		"keyword":                      {parent + "/new", newModule, newGroup, "Map", "", "identifier map"},
+		"predeclared name":             {parent + "/new", newModule, newGroup, "Error", "", "identifier error"},
+		"variable in use":              {parent + "/new", newModule, newGroup, "Object", "", "identifier object"},
+		"import alias in use":          {parent + "/new", newModule, "kube.example.com", newKind, newPlural, "identifier kube"},
+		"factory method in use":        {parent + "/new", newModule, "start.example.com", newKind, newPlural, "identifier Start"},
+		"type in use":                  {parent + "/new", newModule, newGroup, "GroupVersion", "", "identifier GroupVersion"},
+		"generated file":               {parent + "/new", newModule, newGroup, "Doc", "", "both"},
+		"platform-specific file":       {parent + "/new", newModule, newGroup, "Windows", "", "one platform"},
+		"test file":                    {parent + "/new", newModule, newGroup, "Test", "", "as a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantOneLine(t, run(t.Context(), root, test.dir, test.module, test.group, test.kind, test.plural), test.want)
 		})
 	}
 	if got := command(t, parent, "ls", "-A"); got != "file\nfull\n" {
-		t.Errorf("something was written:\n%s", got)
+		t.Errorf("unexpected files:\n%s", got)
 	}
 }
 
-func TestAFailureLeavesNothingBehind(t *testing.T) {
+func TestFailureLeavesNothingBehind(t *testing.T) {
 	setIdentity(t)
-	n := plan(t)
+	n := archivePlanNames(t)
 	parent := t.TempDir()
 	broken := []file{{path: "hack/update-codegen.sh", mode: 0o755, content: []byte("#!/bin/sh\nexit 1\n")}}
 	if err := write(t.Context(), root, filepath.Join(parent, "new"), broken, n); err == nil {
-		t.Error("no error")
+		t.Error("error = nil, want one of the broken script")
 	}
 	if got := command(t, parent, "ls", "-A"); got != "" {
 		t.Errorf("left behind:\n%s", got)
 	}
 }
 
-// setIdentity gives git a name for commits, which a fresh machine has not.
+// setIdentity configures git's identity, which a fresh machine does not have.
 func setIdentity(t *testing.T) {
 	for _, role := range []string{"AUTHOR", "COMMITTER"} {
 		t.Setenv("GIT_"+role+"_NAME", "Tester")

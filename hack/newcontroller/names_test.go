@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNamesOfAKind(t *testing.T) {
+func TestNewNames(t *testing.T) {
 	for _, test := range []struct{ kind, plural, wantKinds, wantVariable, wantVariables, wantPlural, wantArticle string }{
 		{"Database", "", "Databases", "database", "databases", "databases", "a"},
 		{"BackupPlan", "", "BackupPlans", "backupPlan", "backupPlans", "backupplans", "a"},
@@ -41,37 +41,37 @@ func TestNamesOfAKind(t *testing.T) {
 	}
 }
 
-func TestImpossibleNamesAreRefused(t *testing.T) {
+func TestNewNamesErrors(t *testing.T) {
 	const module, group, kind = "example.com/db-controller", "db.example.com", "Database"
 	for name, test := range map[string]struct{ module, group, kind, plural, want string }{
-		"no module":                            {"", group, kind, "", "MODULE="},
-		"a module without a domain":            {"db-controller", group, kind, "", "MODULE="},
-		"a module with an impossible letter":   {"example.com/db controller", group, kind, "", "MODULE="},
-		"a module that cannot be a namespace":  {"example.com/DB", group, kind, "", "MODULE="},
-		"a module that cannot be a Service":    {"example.com/" + strings.Repeat("a", 60), group, kind, "", "MODULE="},
-		"a module with a major version":        {"example.com/db-controller/v2", group, kind, "", "leave out /v2"},
-		"a module like a namespace that is":    {"example.com/kube-system", group, kind, "", "MODULE="},
-		"a module like a program that is":      {"example.com/kubectl", group, kind, "", "MODULE="},
-		"no group":                             {module, "", kind, "", "GROUP="},
-		"a group without a dot":                {module, "db", kind, "", "at least one dot"},
-		"a group in capitals":                  {module, "DB.example.com", kind, "", "GROUP="},
-		"a group of Kubernetes":                {module, "db.k8s.io", kind, "", "approval"},
-		"a group that cannot be a package":     {module, "3d.example.com", kind, "", "Go does not take 3d"},
-		"a group that is a keyword":            {module, "func.example.com", kind, "", "Go does not take func"},
-		"a group that only its parent imports": {module, "internal.example.com", kind, "", "Go does not take internal"},
-		"no kind":                              {module, group, "", "", "KIND="},
-		"a kind in lower case":                 {module, group, "database", "", "CamelCase"},
-		"a kind with a hyphen":                 {module, group, "Data-Base", "", "CamelCase"},
-		"a kind that is too long":              {module, group, "D" + strings.Repeat("a", 60), "", "characters"},
-		"a kind like a list":                   {module, group, "DatabaseList", "", "List"},
-		"a kind that Kubernetes has":           {module, group, "Deployment", "", "a kind of Kubernetes"},
-		"a kind that every group has":          {module, group, "ListOptions", "", "a kind of Kubernetes"},
-		"a plural in capitals":                 {module, group, kind, "Databases", "PLURAL="},
-		"a plural with a hyphen":               {module, group, kind, "data-bases", "PLURAL="},
-		"a plural that is too long":            {module, group, kind, strings.Repeat("a", 64), "PLURAL="},
-		"a plural that is the singular":        {module, group, "Sheep", "sheep", "same as the singular"},
-		"a plural that Kubernetes has":         {module, group, kind, "pods", "a resource of Kubernetes"},
-		"a definition that is too long":        {module, strings.Repeat("a.", 121) + "example", kind, "databases", "definition"},
+		"no module":                        {"", group, kind, "", "MODULE="},
+		"module without domain":            {"db-controller", group, kind, "", "MODULE="},
+		"module with invalid character":    {"example.com/db controller", group, kind, "", "MODULE="},
+		"module not a namespace name":      {"example.com/DB", group, kind, "", "MODULE="},
+		"module not a Service name":        {"example.com/" + strings.Repeat("a", 60), group, kind, "", "MODULE="},
+		"module with major version":        {"example.com/db-controller/v2", group, kind, "", "leave out /v2"},
+		"module named as system namespace": {"example.com/kube-system", group, kind, "", "MODULE="},
+		"module named as other binary":     {"example.com/kubectl", group, kind, "", "MODULE="},
+		"no group":                         {module, "", kind, "", "GROUP="},
+		"group without dot":                {module, "db", kind, "", "at least one dot"},
+		"group in upper case":              {module, "DB.example.com", kind, "", "GROUP="},
+		"group of Kubernetes":              {module, "db.k8s.io", kind, "", "approval"},
+		"group not a package name":         {module, "3d.example.com", kind, "", "cannot be 3d"},
+		"group is keyword":                 {module, "func.example.com", kind, "", "cannot be func"},
+		"group is internal":                {module, "internal.example.com", kind, "", "cannot be internal"},
+		"no kind":                          {module, group, "", "", "KIND="},
+		"kind in lower case":               {module, group, "database", "", "CamelCase"},
+		"kind with hyphen":                 {module, group, "Data-Base", "", "CamelCase"},
+		"kind too long":                    {module, group, "D" + strings.Repeat("a", 60), "", "characters"},
+		"kind named as list":               {module, group, "DatabaseList", "", "suffix List"},
+		"built-in kind":                    {module, group, "Deployment", "", "built-in kind"},
+		"kind in every group":              {module, group, "ListOptions", "", "built-in kind"},
+		"plural in upper case":             {module, group, kind, "Databases", "PLURAL="},
+		"plural with hyphen":               {module, group, kind, "data-bases", "PLURAL="},
+		"plural too long":                  {module, group, kind, strings.Repeat("a", 64), "PLURAL="},
+		"plural equals singular":           {module, group, "Sheep", "sheep", "same as the singular"},
+		"built-in resource":                {module, group, kind, "pods", "built-in resource"},
+		"CRD name too long":                {module, strings.Repeat("a.", 121) + "example", kind, "databases", "the CRD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newNames(test.module, test.group, test.kind, test.plural)
@@ -80,7 +80,7 @@ func TestImpossibleNamesAreRefused(t *testing.T) {
 	}
 }
 
-// wantOneLine fails unless the error is one line with the text in it.
+// wantOneLine fails unless the error is one line that contains the text.
 func wantOneLine(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// checkDir returns the absolute path of the new repository. It must not exist, or be empty, and be outside of this one.
+// checkDir returns the absolute path of the new repository, which must be empty or not exist, and be outside of this one.
 func checkDir(ctx context.Context, root, dir string) (string, error) {
 	if dir == "" {
-		return "", errors.New("DIR=: say where the new repository is to be, such as DIR=../db-controller")
+		return "", errors.New("DIR= is required, such as DIR=../db-controller")
 	}
 	parent, err := filepath.Abs(filepath.Dir(filepath.Clean(dir)))
 	if err == nil {
 		parent, err = filepath.EvalSymlinks(parent)
 	}
 	if err != nil {
-		return "", fmt.Errorf("DIR=%s: the folder that is to hold it cannot be used: %w", dir, err)
+		return "", fmt.Errorf("DIR=%s: parent directory: %w", dir, err)
 	}
 	path := filepath.Join(parent, filepath.Base(filepath.Clean(dir)))
 	switch info, err := os.Lstat(path); {
@@ -31,14 +31,14 @@ func checkDir(ctx context.Context, root, dir string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("DIR=%s: %w", dir, err)
 	case !info.IsDir():
-		return "", fmt.Errorf("DIR=%s: it is there already and is no folder", dir)
+		return "", fmt.Errorf("DIR=%s: not a directory", dir)
 	default:
 		entries, err := os.ReadDir(path)
 		if err != nil {
 			return "", fmt.Errorf("DIR=%s: %w", dir, err)
 		}
 		if len(entries) > 0 {
-			return "", fmt.Errorf("DIR=%s: the folder is not empty", dir)
+			return "", fmt.Errorf("DIR=%s: the directory is not empty", dir)
 		}
 	}
 	here, err := filepath.Abs(root)
@@ -49,20 +49,21 @@ func checkDir(ctx context.Context, root, dir string) (string, error) {
 		return "", err
 	}
 	if inside, err := filepath.Rel(here, path); err == nil && inside != ".." && !strings.HasPrefix(inside, "../") {
-		return "", fmt.Errorf("DIR=%s: it is inside this repository", dir)
+		return "", fmt.Errorf("DIR=%s: the directory is inside this repository", dir)
 	}
 	if _, err := output(ctx, parent, "git", "var", "GIT_AUTHOR_IDENT"); err != nil {
-		return "", errors.New("git does not know who you are; tell it with: git config --global user.name and user.email")
+		return "", errors.New("git has no identity for commits: set user.name and user.email with git config --global")
 	}
 	return path, nil
 }
 
-// write makes the new repository beside the place where it is to be, and moves it there once it is complete.
+// write creates the new repository in a temporary directory next to dir, and renames that to dir when it is complete.
 func write(ctx context.Context, root, dir string, files []file, n names) error {
 	commit, err := output(ctx, root, "git", "rev-parse", "--short", "HEAD")
 	if err != nil {
 		return err
 	}
+	commit = strings.TrimSpace(commit)
 	staging, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
 	if err != nil {
 		return err
@@ -73,13 +74,13 @@ func write(ctx context.Context, root, dir string, files []file, n names) error {
 	}
 	for _, f := range files {
 		if f.path == "README.md" {
-			f.content = fmt.Appendf(f.content, provenance, strings.TrimSpace(commit))
+			f.content = fmt.Appendf(f.content, provenance, commit)
 		}
 		if err := f.write(staging); err != nil {
 			return err
 		}
 		if filepath.Base(f.path) == "go.mod" {
-			// The order of what it requires depends on the module's name.
+			// Sorts the requirements again, some of which have new names.
 			if _, err := output(ctx, filepath.Join(staging, filepath.Dir(f.path)), "go", "mod", "edit", "-fmt"); err != nil {
 				return err
 			}
@@ -87,10 +88,9 @@ func write(ctx context.Context, root, dir string, files []file, n names) error {
 	}
 	for _, command := range [][]string{
 		{"hack/update-codegen.sh"},
-		// Without the samples of hooks that git adds otherwise.
-		{"git", "init", "--quiet", "--template="},
+		{"git", "init", "--quiet", "--template="}, // No sample hooks.
 		{"git", "add", "--all"},
-		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Begin %s\n\nIt is a copy of sample-controller at %s, under other names.", n.name, strings.TrimSpace(commit))},
+		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, commit)},
 	} {
 		if _, err := output(ctx, staging, command[0], command[1:]...); err != nil {
 			return err
@@ -102,8 +102,8 @@ func write(ctx context.Context, root, dir string, files []file, n names) error {
 	return os.Rename(staging, dir)
 }
 
-// provenance is the one line that names the original. Its argument is the commit.
-const provenance = "\nBegun as a copy of sample-controller (k8s.io/sample-controller at %s), Copyright The sample-controller authors, Apache-2.0.\n"
+// provenance is the only line that names the original. Its argument is the commit.
+const provenance = "\nBased on sample-controller (k8s.io/sample-controller at %s), Copyright The sample-controller authors, Apache-2.0.\n"
 
 func (f file) write(dir string) error {
 	path := filepath.Join(dir, f.path)
