@@ -29,17 +29,15 @@ import (
 const (
 	crdFile = root + "/artifacts/examples/crd.yaml"
 
-	// benchNamespace holds the Foos whose convergence is measured, editedNamespace those that a user edits meanwhile, and
-	// foreignNamespace the Deployments of other people.
-	benchNamespace   = "bench"
-	editedNamespace  = "edited"
-	foreignNamespace = "foreign"
+	benchNamespace   = "bench"   // Foos that converge all at once.
+	editedNamespace  = "edited"  // Foos that a user edits one by one.
+	unownedNamespace = "unowned" // Deployments that are not controlled by a Foo.
 
-	// concurrency is how many requests at once the users of the cluster make when they create and change objects.
+	// concurrency is the number of concurrent requests of the benchmark's own client.
 	concurrency = 16
 )
 
-// testCluster is a fresh etcd and API server, and clients of its administrator.
+// testCluster is an etcd and an API server, and admin clients for it.
 type testCluster struct {
 	*cluster.Cluster
 	config *rest.Config
@@ -48,7 +46,8 @@ type testCluster struct {
 }
 
 func startCluster(ctx context.Context) (*testCluster, error) {
-	// The local Kubernetes is frugal with memory unless it is told not to be. The programs that are measured are not told.
+	// The control plane with Go's default, not the lower value that the local Kubernetes sets. The measured programs must not
+	// inherit it.
 	os.Setenv("GOGC", "100")
 	local, err := cluster.Start(ctx, cluster.Options{BinDir: binDir, APIServerOnly: true})
 	os.Unsetenv("GOGC")
@@ -76,7 +75,7 @@ func (c *testCluster) prepare(ctx context.Context) error {
 		{"wait", "--for=condition=Established", "--timeout=60s", "crd/foos.samplecontroller.k8s.io"},
 		{"create", "namespace", benchNamespace},
 		{"create", "namespace", editedNamespace},
-		{"create", "namespace", foreignNamespace},
+		{"create", "namespace", unownedNamespace},
 	} {
 		if output, err := c.Command(ctx, "kubectl", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, output)
@@ -85,7 +84,7 @@ func (c *testCluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// each calls do for 0 to count-1, several at once.
+// each calls do concurrently with 0 to count-1.
 func each(ctx context.Context, count int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
@@ -118,12 +117,12 @@ func (c *testCluster) scaleFoo(ctx context.Context, namespace, name string, repl
 	return err
 }
 
-// createForeignDeployments creates Deployments that no Foo controls.
-func (c *testCluster) createForeignDeployments(ctx context.Context, count int) error {
+// createUnownedDeployments creates Deployments that are not controlled by a Foo.
+func (c *testCluster) createUnownedDeployments(ctx context.Context, count int) error {
 	return each(ctx, count, func(ctx context.Context, i int) error {
 		labels := map[string]string{"app.kubernetes.io/name": nameOf(i), "app.kubernetes.io/part-of": "another-application"}
 		deployment := &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: nameOf(i), Namespace: foreignNamespace, Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Name: nameOf(i), Namespace: unownedNamespace, Labels: labels},
 			Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{
@@ -132,15 +131,15 @@ func (c *testCluster) createForeignDeployments(ctx context.Context, count int) e
 				},
 			},
 		}
-		_, err := c.kube.AppsV1().Deployments(foreignNamespace).Create(ctx, deployment, metav1.CreateOptions{})
+		_, err := c.kube.AppsV1().Deployments(unownedNamespace).Create(ctx, deployment, metav1.CreateOptions{})
 		return err
 	})
 }
 
-// requests are the numbers of requests of one user for resources, by verb. Watches do not count.
+// requests counts resource requests by verb, without watches.
 type requests map[string]int
 
-// requestsOf returns what a user has asked for between two times.
+// requestsOf returns the requests of a user between two times.
 func (c *testCluster) requestsOf(user string, from, to time.Time) (requests, error) {
 	all, err := c.Requests()
 	if err != nil {

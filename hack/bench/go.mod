@@ -1,4 +1,4 @@
-// The benchmark: the real program, and others that do the same job, on the local Kubernetes.
+// The benchmark, in a module of its own to keep its dependencies out of the controller's go.mod.
 module k8s.io/sample-controller/hack/bench
 
 go 1.26.0
@@ -20,6 +20,7 @@ require (
 	k8s.io/sample-controller v0.0.0-00010101000000-000000000000
 	k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000
 	sigs.k8s.io/controller-runtime v0.25.2
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -89,5 +90,4 @@ require (
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )

@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures how fast this controller, and others that do the same job, serve Foos, and what they cost. The API
-// server and etcd are real; nothing else runs that could be measured with them by mistake.
+// Command bench measures the throughput, latency and resource usage of this controller and of other implementations of Foo,
+// against a real API server and etcd. No other component runs, so that none of them affects the results.
 package main
 
 import (
@@ -28,13 +28,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The benchmark is run in its own directory.
+// Paths are relative to hack/bench, in which the benchmark runs.
 const (
 	root   = "../.."
 	binDir = root + "/.build/bin"
 )
 
-// numbers is a flag that takes numbers with commas between them.
+// numbers is a flag with a comma-separated list of positive numbers.
 type numbers []int
 
 func (n *numbers) String() string {
@@ -46,7 +46,7 @@ func (n *numbers) Set(value string) error {
 	for field := range strings.SplitSeq(value, ",") {
 		number, err := strconv.Atoi(field)
 		if err != nil || number < 1 {
-			return errors.New("want numbers from 1 on, with commas between them")
+			return errors.New("must be a comma-separated list of positive numbers")
 		}
 		*n = append(*n, number)
 	}
@@ -57,11 +57,11 @@ func main() {
 	foos, workers := numbers{1000, 10000, 50000}, numbers{2, 16}
 	flag.Var(&foos, "n", "`numbers` of Foos")
 	flag.Var(&workers, "workers", "`numbers` of workers")
-	only := flag.String("only", "", "measure only these `programs` beside the floor, of sample-controller, controller-runtime and other")
-	other := flag.String("other", "", "another `command` to measure, without -kubeconfig; {workers} in it stands for the number of workers")
-	keep := flag.String("keep", "", "write the table and plots of it into this `directory`")
+	only := flag.String("only", "", "comma-separated `programs` to compare with the floor: sample-controller, controller-runtime, other")
+	other := flag.String("other", "", "`command` of another program, without -kubeconfig; {workers} is replaced by the number of workers")
+	keep := flag.String("keep", "", "`directory` to write the table and the plots to")
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // What client-go says of watches that are resumed, or end with their cluster, is no news.
+	klog.SetLogger(logr.Discard()) // client-go logs each watch that is resumed or ends with its cluster.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, foos, workers, *only, *other, *keep); err != nil {
@@ -77,7 +77,7 @@ func main() {
 func run(ctx context.Context, foos, workers []int, only, other, keep string) error {
 	dir, err := os.MkdirTemp(binDir, "bench")
 	if err != nil {
-		return fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
+		return fmt.Errorf("%w; build the local Kubernetes first with make cluster", err)
 	}
 	defer os.RemoveAll(dir)
 	programs, err := build(ctx, dir)
@@ -88,19 +88,36 @@ func run(ctx context.Context, foos, workers []int, only, other, keep string) err
 		programs = append(programs, program{name: "other", command: other})
 	}
 	if only != "" {
-		wanted := append(strings.Split(only, ","), floorName)
-		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(wanted, p.name) })
+		selected := append(strings.Split(only, ","), floorName)
+		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(selected, p.name) })
 	}
 
-	var table bytes.Buffer
-	results, err := measureAll(ctx, programs, foos, workers, io.MultiWriter(os.Stdout, &table))
+	machine, err := describeMachine(ctx)
+	if err != nil {
+		return err
+	}
+	var report bytes.Buffer
+	out := io.MultiWriter(os.Stdout, &report)
+	fmt.Fprintf(out, "Measured by `make bench` on %s, with etcd and the API server on the same machine%s.\n\n", machine, describeEnv(programs))
+	results, err := measureAll(ctx, programs, foos, workers, out)
 	if keep != "" && len(results) > 0 {
-		err = errors.Join(err, keepAll(ctx, keep, table.String(), results))
+		err = errors.Join(err, os.WriteFile(filepath.Join(keep, "results.md"), report.Bytes(), 0o644), plotAll(keep, results))
 	}
 	return err
 }
 
-// measureAll prints the rows of the table as they are measured. If it is interrupted, it returns those that were.
+// describeEnv returns the part of the header about the environment of the programs that have one of their own.
+func describeEnv(programs []program) string {
+	var description string
+	for _, p := range programs {
+		if len(p.env) > 0 {
+			description += fmt.Sprintf("; %s with %s, as in its manifest", p.name, strings.Join(p.env, " "))
+		}
+	}
+	return description
+}
+
+// measureAll prints each row of the table as soon as it is measured. On an error it also returns the results so far.
 func measureAll(ctx context.Context, programs []program, foos, workers []int, out io.Writer) (results []measurement, err error) {
 	printTitles(out)
 	for _, count := range foos {
@@ -118,15 +135,15 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	return results, nil
 }
 
-// repetitions is in how many rounds cold convergence and a user's edits are measured. The rest is measured in the last one. With
-// more Foos than mostInAllPhases there is one round.
+// repetitions is the number of rounds in which the cold start and edits are measured. Everything else is measured in the last
+// round only. With more than maxFoosInAllPhases there is a single round.
 const repetitions = 4
 
-// measureInTurns measures the programs, which take turns because the speed of a shared machine changes within minutes. Every
-// other round goes backwards, so that a speed that rises or falls steadily favours none.
+// measureInTurns measures the programs in alternating order, because the speed of a shared machine changes within minutes: every
+// other round is reversed, so that a steady drift favors none of them.
 func measureInTurns(ctx context.Context, programs []program, foos, workers int) ([]measurement, error) {
 	count := repetitions
-	if foos > mostInAllPhases {
+	if foos > maxFoosInAllPhases {
 		count = 1
 	}
 	measured := make([][]measurement, len(programs))
@@ -154,20 +171,6 @@ func measureInTurns(ctx context.Context, programs []program, foos, workers int) 
 	return results, nil
 }
 
-// keepAll writes the table and its plots into a directory.
-func keepAll(ctx context.Context, dir, table string, results []measurement) error {
-	machine, err := describeMachine(context.WithoutCancel(ctx))
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("Measured by `make bench` on %s, with etcd and the API server on the same machine.\n\n%s", machine, table)
-	if err := os.WriteFile(filepath.Join(dir, "results.md"), []byte(text), 0o644); err != nil {
-		return err
-	}
-	return plotAll(dir, results)
-}
-
-// describeMachine tells what the figures were measured on.
 func describeMachine(ctx context.Context) (string, error) {
 	processors, err := cpu.InfoWithContext(ctx)
 	if err != nil {

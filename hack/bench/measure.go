@@ -13,39 +13,36 @@ import (
 )
 
 const (
-	// settlePeriod is how long a program may tidy up after a convergence, and idlePeriod how long it is then watched: longer
-	// than the resync period.
+	// settlePeriod is the time for late requests after a round. idlePeriod is longer than the resync period.
 	settlePeriod = 5 * time.Second
 	idlePeriod   = 40 * time.Second
-	// fillPeriod is how long a program that has just started may take to fill its caches with what needs no change.
-	fillPeriod = 20 * time.Second
+	// syncPeriod is the time for the initial list after a restart, with no changes to make.
+	syncPeriod = 20 * time.Second
 
-	// With more Foos than this only cold convergence and idling are measured: the rest would take long and tell nothing new.
-	mostInAllPhases = 10_000
+	// maxFoosInAllPhases limits the long phases: with more Foos, only the cold start and idling are measured.
+	maxFoosInAllPhases = 10_000
 
-	// A user's edits: how many, and how long after each other.
 	edits      = 500
 	editPeriod = 50 * time.Millisecond
 )
 
-// measurement is what one program did with so many Foos and workers.
+// measurement is the result of a program for a number of Foos and workers. What is not measured is NaN, nil or zero.
 type measurement struct {
-	program     string
-	foos        int
-	workers     int
-	cold, scale phase
-	// The rest is NaN or nil for a bare program.
-	idleCPU      float64 // part of one core
+	program      string
+	foos         int
+	workers      int
+	cold, scale  phase
+	idleCPU      float64 // in cores
 	idleRequests requests
 	steady       float64 // resident memory in bytes, with all Foos and their Deployments
 	peak         float64
-	foreign      float64 // resident memory that as many Deployments of other people add
+	unowned      float64 // additional resident memory with as many unowned Deployments
 	alone        latency
 	underLoad    latency
 }
 
-// summary returns what several rounds have measured of the same: the last one, which has all phases, with the mean of the cold
-// convergences and the medians of the edits of all rounds.
+// summary combines the rounds: the last one, which has all phases, with the mean of all cold starts and the medians of all
+// edits.
 func summary(rounds []measurement) measurement {
 	result := rounds[len(rounds)-1]
 	var cold []phase
@@ -57,34 +54,33 @@ func summary(rounds []measurement) measurement {
 	return result
 }
 
-// phase is one convergence of all Foos.
+// phase is the convergence of all Foos and what it cost.
 type phase struct {
 	converged
 	cpu      float64 // seconds
 	requests requests
 }
 
-// mean returns what the rounds of a phase took on average, the least that was reached in one of them, and the first one's requests.
-// A median may be of either of the two speeds that a shared machine often has.
+// mean returns the mean time and CPU usage, the least progress of all rounds, and the requests of the first round. It is not a
+// median because a shared machine often alternates between two speeds.
 func mean(rounds []phase) phase {
 	result := rounds[0]
 	for _, p := range rounds[1:] {
-		result.all += p.all
+		result.took += p.took
 		result.cpu += p.cpu
 		result.deployments = min(result.deployments, p.deployments)
 		result.statuses = min(result.statuses, p.statuses)
 		result.events = min(result.events, p.events)
 	}
-	result.all /= time.Duration(len(rounds))
+	result.took /= time.Duration(len(rounds))
 	result.cpu /= float64(len(rounds))
 	return result
 }
 
-// latency is the time from a user's patch of a Foo to the Deployment's new spec.
+// latency is the time from a user's patch of a Foo to the update of the Deployment's spec.
 type latency struct{ p50, p99 time.Duration }
 
-// median returns the median of each of the percentiles, for which a round that something else on the machine has disturbed does
-// not count.
+// median returns the median of each percentile, which ignores a round that other load on the machine has disturbed.
 func median(rounds []latency) latency {
 	of := func(part func(latency) time.Duration) time.Duration {
 		var sorted []time.Duration
@@ -100,7 +96,7 @@ func median(rounds []latency) latency {
 	}
 }
 
-// runner measures one program on a cluster of its own.
+// runner measures a program on its own cluster.
 type runner struct {
 	*testCluster
 	*observer
@@ -109,13 +105,12 @@ type runner struct {
 	kubeconfig string
 	foos       int
 	workers    int
-	// generation is that of all Foos, and how many replicas each should have.
-	generation int64
+	generation int64 // of all Foos, and also their number of replicas
 	running    *running
 	result     measurement
 }
 
-// measure measures one program with so many Foos and workers, in the phases that every round has, and in the others in the last.
+// measure measures a program for a number of Foos and workers. Only the last round has all phases.
 func measure(ctx context.Context, p program, foos, workers int, last bool) (measurement, error) {
 	c, err := startCluster(ctx)
 	if err != nil {
@@ -126,9 +121,9 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 	defer cancel()
 	nan := math.NaN()
 	r := &runner{testCluster: c, program: p, user: p.name, foos: foos, workers: workers, generation: 1, result: measurement{
-		program: p.name, foos: foos, workers: workers, idleCPU: nan, steady: nan, peak: nan, foreign: nan,
+		program: p.name, foos: foos, workers: workers, idleCPU: nan, steady: nan, peak: nan, unowned: nan,
 	}}
-	// Administrators are exempt from the API server's priority and fairness, whose limits are not what is measured.
+	// system:masters is exempt from API Priority and Fairness, which would limit the throughput.
 	if r.kubeconfig, err = c.KubeconfigFor(r.user, "system:masters"); err != nil {
 		return measurement{}, err
 	}
@@ -139,18 +134,18 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 		return measurement{}, err
 	}
 	steps := []func(context.Context) error{r.cold}
-	if last && !p.bare {
+	if last && !p.writesOnly {
 		steps = append(steps, r.idle)
 	}
-	if foos <= mostInAllPhases {
+	if foos <= maxFoosInAllPhases {
 		if last {
 			steps = append(steps, r.scaleAll)
 		}
-		if !p.bare {
+		if !p.writesOnly {
 			steps = append(steps, r.editAlone, r.editUnderLoad)
 		}
-		if last && !p.bare {
-			steps = append(steps, r.addForeign)
+		if last && !p.writesOnly {
+			steps = append(steps, r.addUnowned)
 		}
 	}
 	for _, step := range steps {
@@ -165,7 +160,7 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 	return r.result, c.Err()
 }
 
-// cold starts the program when all Foos are there and none has been served.
+// cold measures a cold start: all Foos exist, and none has been reconciled.
 func (r *runner) cold(ctx context.Context) error {
 	var err error
 	r.result.cold, err = r.converge(ctx, r.start)
@@ -178,7 +173,7 @@ func (r *runner) start(ctx context.Context) error {
 	return err
 }
 
-// scaleAll has users scale all Foos.
+// scaleAll measures how all Foos converge after they are scaled.
 func (r *runner) scaleAll(ctx context.Context) error {
 	var err error
 	r.generation++
@@ -188,7 +183,7 @@ func (r *runner) scaleAll(ctx context.Context) error {
 	return err
 }
 
-// converge measures how all Foos get to their generation after begin.
+// converge measures how all Foos converge to r.generation after begin.
 func (r *runner) converge(ctx context.Context, begin func(context.Context) error) (phase, error) {
 	var before float64
 	var err error
@@ -211,14 +206,14 @@ func (r *runner) converge(ctx context.Context, begin func(context.Context) error
 		return phase{}, errors.Join(err, r.running.check())
 	}
 	result.cpu = after - before
-	if err := sleep(ctx, settlePeriod); err != nil { // Requests that come late are part of the price.
+	if err := sleep(ctx, settlePeriod); err != nil { // Late requests count, too.
 		return phase{}, err
 	}
 	result.requests, err = r.requestsOf(r.user, began, time.Now())
 	return result, err
 }
 
-// idle measures what the program does when there is nothing to do.
+// idle measures the steady state.
 func (r *runner) idle(ctx context.Context) error {
 	began := time.Now()
 	before, err := r.running.cpu()
@@ -243,8 +238,8 @@ func (r *runner) idle(ctx context.Context) error {
 	return err
 }
 
-// addForeign measures the memory that Deployments of other people add.
-func (r *runner) addForeign(ctx context.Context) error {
+// addUnowned measures the additional memory with as many Deployments that are not controlled by a Foo.
+func (r *runner) addUnowned(ctx context.Context) error {
 	if _, err := r.waitForRound(ctx, time.Now()); err != nil {
 		return err
 	}
@@ -254,7 +249,7 @@ func (r *runner) addForeign(ctx context.Context) error {
 		if err := r.start(ctx); err != nil {
 			return err
 		}
-		if err := sleep(ctx, fillPeriod); err != nil {
+		if err := sleep(ctx, syncPeriod); err != nil {
 			return err
 		}
 		var err error
@@ -263,16 +258,16 @@ func (r *runner) addForeign(ctx context.Context) error {
 		}
 		if i == 0 {
 			r.running.stop()
-			if err := r.createForeignDeployments(ctx, r.foos); err != nil {
+			if err := r.createUnownedDeployments(ctx, r.foos); err != nil {
 				return err
 			}
 		}
 	}
-	r.result.foreign = float64(resident[1]) - float64(resident[0])
+	r.result.unowned = float64(resident[1]) - float64(resident[0])
 	return nil
 }
 
-// editAlone measures edits when there is nothing else to do.
+// editAlone measures edits in steady state.
 func (r *runner) editAlone(ctx context.Context) error {
 	if err := r.createFoos(ctx, editedNamespace, edits); err != nil {
 		return err
@@ -285,7 +280,7 @@ func (r *runner) editAlone(ctx context.Context) error {
 	return err
 }
 
-// editUnderLoad measures edits while the program, just started, serves all other Foos, which were scaled meanwhile.
+// editUnderLoad measures edits while the program, just restarted, reconciles all other Foos, which were scaled in the meantime.
 func (r *runner) editUnderLoad(ctx context.Context) error {
 	r.running.stop()
 	r.generation++
@@ -304,9 +299,9 @@ func (r *runner) editUnderLoad(ctx context.Context) error {
 	return err
 }
 
-// edit has a user change one Foo after the other, whether or not the program keeps up, and returns how long those edits took
-// that began under load, or all of them.
-func (r *runner) edit(ctx context.Context, replicas int32, onlyUnderLoad bool) (latency, error) {
+// edit scales one Foo after the other at a fixed rate, and returns the latency of the edits that began under load, or of those
+// that did not.
+func (r *runner) edit(ctx context.Context, replicas int32, underLoad bool) (latency, error) {
 	ticker := time.NewTicker(editPeriod)
 	defer ticker.Stop()
 	for i := range edits {
@@ -332,9 +327,9 @@ func (r *runner) edit(ctx context.Context, replicas int32, onlyUnderLoad bool) (
 	var took []time.Duration
 	for name, edit := range r.edits {
 		if edit.took == 0 {
-			return latency{}, fmt.Errorf("%s: the Deployment of the edited Foo %s has not followed", r.program.name, name)
+			return latency{}, fmt.Errorf("%s did not update the Deployment of the edited Foo %s", r.program.name, name)
 		}
-		if edit.underLoad == onlyUnderLoad {
+		if edit.underLoad == underLoad {
 			took = append(took, edit.took)
 		}
 	}
@@ -345,7 +340,7 @@ func (r *runner) edit(ctx context.Context, replicas int32, onlyUnderLoad bool) (
 	return latency{p50: percentile(took, 50), p99: percentile(took, 99)}, nil
 }
 
-// percentile returns the smallest of the sorted durations that so many of a hundred do not exceed.
+// percentile returns a percentile of sorted durations by the nearest-rank method.
 func percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
 }

@@ -19,37 +19,37 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// quietTimeout is how long nothing may be achieved before no more is expected.
-const quietTimeout = 20 * time.Second
+// progressTimeout ends the wait for a round without progress, whose results are then incomplete.
+const progressTimeout = 20 * time.Second
 
-// observer sees by watches how far the Foos are. It costs every program that is measured the same.
+// observer follows the progress of all Foos with watches, which cost every program the same.
 type observer struct {
 	lock sync.Mutex
-	// The round is one convergence of all Foos: to this generation, and as many replicas.
+	// In a round, all Foos converge to this generation, which is also their number of replicas.
 	generation  int64
 	count       int
 	deployments *progress
 	statuses    *progress
 	events      *progress
-	// changed is closed, and replaced, whenever there is progress.
+	// changed is closed and replaced on each progress.
 	changed chan struct{}
-	// edits are the newest changes of Foos by a user, by the Foo's name.
+	// edits are the latest edits by the name of the Foo.
 	edits map[string]*edit
 	err   error
 }
 
-// progress is which Foos have got something in this round, and when the last of them has.
+// progress is the set of Foos that have reached a step of the round, and the time of the last one.
 type progress struct {
 	names map[string]bool
 	last  time.Time
 }
 
-// edit is one change of a Foo's replicas by a user.
+// edit is a change of a Foo's replicas by a user.
 type edit struct {
 	replicas  int32
 	began     time.Time
-	took      time.Duration // 0 as long as the Deployment has not followed
-	underLoad bool          // whether other Foos had not yet converged when it began
+	took      time.Duration // 0 until the Deployment is updated
+	underLoad bool          // whether it began while other Foos were converging
 }
 
 // startObserver watches until ctx ends.
@@ -63,11 +63,11 @@ func startObserver(ctx context.Context, c *testCluster) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Resource versions of one etcd are comparable, and nothing has happened yet.
+	// A resource version is valid for all resources of one etcd.
 	for _, err := range []error{
-		o.watch(ctx, list.ResourceVersion, deployments.Watch, o.sawDeployment),
-		o.watch(ctx, list.ResourceVersion, events.Watch, o.sawEvent),
-		o.watch(ctx, list.ResourceVersion, foos.Watch, o.sawFoo),
+		o.watch(ctx, list.ResourceVersion, deployments.Watch, o.handleDeployment),
+		o.watch(ctx, list.ResourceVersion, events.Watch, o.handleEvent),
+		o.watch(ctx, list.ResourceVersion, foos.Watch, o.handleFoo),
 	} {
 		if err != nil {
 			return nil, err
@@ -76,9 +76,9 @@ func startObserver(ctx context.Context, c *testCluster) (*observer, error) {
 	return o, nil
 }
 
-// watch calls saw for each change since resourceVersion until ctx ends. A watch that the API server ends, because it is busy
-// with others, is resumed.
-func (o *observer) watch(ctx context.Context, resourceVersion string, start cache.WatchFuncWithContext, saw func(watch.Event)) error {
+// watch calls handle for each change since resourceVersion until ctx ends. It resumes a watch that the API server closes under
+// load.
+func (o *observer) watch(ctx context.Context, resourceVersion string, start cache.WatchFuncWithContext, handle func(watch.Event)) error {
 	changes, err := watchtools.NewRetryWatcherWithContext(ctx, resourceVersion, &cache.ListWatch{WatchFuncWithContext: start})
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (o *observer) watch(ctx context.Context, resourceVersion string, start cach
 				o.fail(ctx, apierrors.FromObject(event.Object))
 				return
 			}
-			saw(event)
+			handle(event)
 		}
 	}()
 	return nil
@@ -104,13 +104,13 @@ func (o *observer) fail(ctx context.Context, err error) {
 	}
 }
 
-// wake tells the waiting ones that there is something new. o.lock is held.
+// wake wakes all waiters. o.lock is held.
 func (o *observer) wake() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }
 
-// begin begins a round.
+// begin starts a round.
 func (o *observer) begin(count int, generation int64) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
@@ -120,7 +120,7 @@ func (o *observer) begin(count int, generation int64) {
 
 func newProgress() *progress { return &progress{names: map[string]bool{}} }
 
-// reached notes that a Foo has got something. o.lock is held.
+// reached records the progress of a Foo. o.lock is held.
 func (o *observer) reached(p *progress, name string) {
 	if !p.names[name] {
 		p.names[name] = true
@@ -129,7 +129,7 @@ func (o *observer) reached(p *progress, name string) {
 	}
 }
 
-func (o *observer) sawDeployment(event watch.Event) {
+func (o *observer) handleDeployment(event watch.Event) {
 	deployment, ok := event.Object.(*appsv1.Deployment)
 	if !ok || event.Type == watch.Deleted {
 		return
@@ -149,7 +149,7 @@ func (o *observer) sawDeployment(event watch.Event) {
 	}
 }
 
-func (o *observer) sawFoo(event watch.Event) {
+func (o *observer) handleFoo(event watch.Event) {
 	foo, ok := event.Object.(*samplev1alpha1.Foo)
 	if !ok {
 		return
@@ -161,25 +161,24 @@ func (o *observer) sawFoo(event watch.Event) {
 	}
 }
 
-func (o *observer) sawEvent(event watch.Event) {
-	seen, ok := event.Object.(*corev1.Event)
+func (o *observer) handleEvent(event watch.Event) {
+	recorded, ok := event.Object.(*corev1.Event)
 	if !ok || event.Type == watch.Deleted {
 		return
 	}
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	o.reached(o.events, seen.InvolvedObject.Name)
+	o.reached(o.events, recorded.InvolvedObject.Name)
 }
 
-// beginEdit notes that a user is about to change the replicas of a Foo.
+// beginEdit records the start of an edit.
 func (o *observer) beginEdit(name string, replicas int32) {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.edits[name] = &edit{replicas: replicas, began: time.Now(), underLoad: len(o.statuses.names) < o.count}
 }
 
-// wait waits until done, which is called with o.lock held, returns true. If there is no progress any more before, it returns
-// all the same.
+// wait waits until done returns true, or there is no progress for progressTimeout. done is called with o.lock held.
 func (o *observer) wait(ctx context.Context, done func() bool) error {
 	for {
 		o.lock.Lock()
@@ -190,7 +189,7 @@ func (o *observer) wait(ctx context.Context, done func() bool) error {
 		}
 		select {
 		case <-changed:
-		case <-time.After(quietTimeout):
+		case <-time.After(progressTimeout):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -198,13 +197,13 @@ func (o *observer) wait(ctx context.Context, done func() bool) error {
 	}
 }
 
-// converged is how a round ended.
+// converged is the result of a round.
 type converged struct {
 	deployments, statuses, events int
-	all                           time.Duration // until the last of them
+	took                          time.Duration // until the last progress
 }
 
-// waitForRound waits until the round that began at the given time has ended.
+// waitForRound waits for the end of the round that started at began.
 func (o *observer) waitForRound(ctx context.Context, began time.Time) (converged, error) {
 	err := o.wait(ctx, func() bool {
 		return min(len(o.deployments.names), len(o.statuses.names), len(o.events.names)) >= o.count
@@ -213,7 +212,7 @@ func (o *observer) waitForRound(ctx context.Context, began time.Time) (converged
 	defer o.lock.Unlock()
 	result := converged{deployments: len(o.deployments.names), statuses: len(o.statuses.names), events: len(o.events.names)}
 	for _, p := range []*progress{o.deployments, o.statuses, o.events} {
-		result.all = max(result.all, p.last.Sub(began))
+		result.took = max(result.took, p.last.Sub(began))
 	}
 	return result, err
 }

@@ -20,7 +20,7 @@ func plotAll(dir string, results []measurement) error {
 		file, title, unit string
 		value             func(measurement) float64
 	}{
-		{"throughput.svg", "Cold convergence", "Foos/s", func(m measurement) float64 { return m.cold.rate(m.foos) }},
+		{"throughput.svg", "Cold start", "Foos/s", func(m measurement) float64 { return m.cold.rate(m.foos) }},
 		{"memory.svg", "Resident memory, steady", "MB", func(m measurement) float64 { return m.steady / 1e6 }},
 	} {
 		if err := plotOne(filepath.Join(dir, p.file), p.title, p.unit, results, p.value); err != nil {
@@ -30,7 +30,7 @@ func plotAll(dir string, results []measurement) error {
 	return nil
 }
 
-// plotOne writes a plot of a value against the number of Foos, with a line for each program and number of workers.
+// plotOne plots a value against the number of Foos, with a line per program and number of workers.
 func plotOne(file, title, unit string, results []measurement, value func(measurement) float64) error {
 	p := plot.New()
 	p.Title.Text = title

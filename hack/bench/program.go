@@ -15,21 +15,27 @@ import (
 	"time"
 
 	"github.com/shirou/gopsutil/v4/process"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // floorName is the name of the program that the others are compared with.
 const floorName = "floor"
 
-// program is one of the programs that are measured.
+// deploymentFile is the manifest whose environment the sample-controller gets.
+const deploymentFile = root + "/artifacts/install/base/deployment.yaml"
+
+// program is a program to measure.
 type program struct {
 	name string
-	// command is the program with its flags, without -kubeconfig. {workers} stands for the number of workers.
+	// command is the command line without -kubeconfig. {workers} is replaced by the number of workers.
 	command string
-	// bare says that it only makes requests: it has no cache, and serves no edits.
-	bare bool
+	env     []string
+	// writesOnly is set for a program without caches, of which neither memory, idling nor edits are measured.
+	writesOnly bool
 }
 
-// build compiles the programs that are always measured into dir.
+// build compiles the built-in programs into dir.
 func build(ctx context.Context, dir string) ([]program, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -41,31 +47,55 @@ func build(ctx context.Context, dir string) ([]program, error) {
 	}{{root, []string{"."}}, {".", []string{"./floor", "./controllerruntime"}}} {
 		command := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, module.packages...)...)
 		command.Dir = module.directory
-		command.Env = append(os.Environ(), "CGO_ENABLED=0") // As in an image: C's library takes memory of its own.
+		command.Env = append(os.Environ(), "CGO_ENABLED=0") // As in the image.
 		if output, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building the programs: %w\n%s", err, output)
 		}
 	}
+	env, err := manifestEnv()
+	if err != nil {
+		return nil, err
+	}
 	return []program{
-		{name: floorName, command: filepath.Join(dir, "floor") + " -workers={workers}", bare: true},
-		{name: "sample-controller", command: filepath.Join(dir, "sample-controller") + " -workers={workers}"},
+		{name: floorName, command: filepath.Join(dir, "floor") + " -workers={workers}", writesOnly: true},
+		{name: "sample-controller", command: filepath.Join(dir, "sample-controller") + " -workers={workers}", env: env},
 		{name: "controller-runtime", command: filepath.Join(dir, "controllerruntime") + " -workers={workers}"},
 	}, nil
 }
 
-// running is a program that runs.
+// manifestEnv returns the environment variables in deploymentFile. They tune the garbage collector, on which memory and CPU usage
+// depend.
+func manifestEnv() ([]string, error) {
+	manifest, err := os.ReadFile(deploymentFile)
+	if err != nil {
+		return nil, err
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(manifest, &deployment); err != nil {
+		return nil, fmt.Errorf("%s: %w", deploymentFile, err)
+	}
+	var env []string
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		for _, variable := range container.Env {
+			env = append(env, variable.Name+"="+variable.Value)
+		}
+	}
+	return env, nil
+}
+
+// running is a running program.
 type running struct {
 	command *exec.Cmd
 	log     string
 	process *process.Process
-	peak    atomic.Uint64
+	peak    atomic.Uint64 // resident memory in bytes
 	ended   chan struct{}
 }
 
-// samplePeriod is how often the memory of a program is looked at, for its peak.
+// samplePeriod is the interval at which the resident memory is sampled for its peak.
 const samplePeriod = 50 * time.Millisecond
 
-// start starts the program as the user whose kubeconfig is given.
+// start starts the program with a kubeconfig.
 func (p program) start(ctx context.Context, c *testCluster, kubeconfig string, workers int) (*running, error) {
 	argv := strings.Fields(strings.ReplaceAll(p.command, "{workers}", strconv.Itoa(workers)))
 	log, err := os.CreateTemp(c.Dir(), "program-*.log")
@@ -74,6 +104,7 @@ func (p program) start(ctx context.Context, c *testCluster, kubeconfig string, w
 	}
 	defer log.Close()
 	r := &running{command: c.Command(ctx, argv[0], append(argv[1:], "-kubeconfig="+kubeconfig)...), log: log.Name(), ended: make(chan struct{})}
+	r.command.Env = append(r.command.Env, p.env...)
 	r.command.Stdout, r.command.Stderr = log, log
 	if err := r.command.Start(); err != nil {
 		return nil, err
@@ -90,7 +121,7 @@ func (p program) start(ctx context.Context, c *testCluster, kubeconfig string, w
 	return r, nil
 }
 
-// sample keeps the peak of the resident memory.
+// sample records the peak of the resident memory.
 func (r *running) sample() {
 	ticker := time.NewTicker(samplePeriod)
 	defer ticker.Stop()
@@ -107,16 +138,16 @@ func (r *running) sample() {
 }
 
 func (r *running) stop() {
-	r.command.Process.Kill() // fails only if it has ended
+	r.command.Process.Kill() // Fails only if the process has exited.
 	<-r.ended
 }
 
-// check returns an error with what the program has said if it has ended.
+// check returns an error with the end of the log if the program has exited.
 func (r *running) check() error {
 	select {
 	case <-r.ended:
 		log, _ := os.ReadFile(r.log)
-		return fmt.Errorf("%s has ended (%s):\n%s", r.command.Path, r.command.ProcessState, log[max(0, len(log)-2000):])
+		return fmt.Errorf("%s exited (%s):\n%s", r.command.Path, r.command.ProcessState, log[max(0, len(log)-2000):])
 	default:
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// column is a column of the table. A cell is made of a measurement and the floor's for as many Foos and workers.
+// column is a column of the table. A cell may depend on the floor's measurement for the same number of Foos and workers.
 type column struct {
 	title string
 	cell  func(m, floor measurement) string
@@ -24,7 +24,7 @@ var columns = []column{
 	{"program", func(m, _ measurement) string { return m.program }},
 	{"cold, Foos/s", func(m, floor measurement) string { return rateCell(m.cold, floor.cold, m.foos) }},
 	{"scale, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
-	{"requests a Foo, cold", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
+	{"requests per Foo, cold", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
 	{"scale", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
 	{"CPU s, cold", func(m, _ measurement) string { return secondsCell(m.cold) }},
 	{"scale", func(m, _ measurement) string { return secondsCell(m.scale) }},
@@ -36,16 +36,16 @@ var columns = []column{
 	}},
 	{"RSS MB, steady", func(m, _ measurement) string { return megabytes(m.steady) }},
 	{"peak", func(m, _ measurement) string { return megabytes(m.peak) }},
-	{"as many foreign Deployments", func(m, _ measurement) string { return megabytes(m.foreign) }},
-	{"edit ms p50/p99, alone", func(m, _ measurement) string { return m.alone.String() }},
-	{"others converging", func(m, _ measurement) string { return m.underLoad.String() }},
+	{"added by as many unowned Deployments", func(m, _ measurement) string { return megabytes(m.unowned) }},
+	{"edit ms p50/p99, idle", func(m, _ measurement) string { return m.alone.String() }},
+	{"under load", func(m, _ measurement) string { return m.underLoad.String() }},
 }
 
-// notMeasured is the cell of what a bare program does not do, or what is not measured for so many Foos.
+// notMeasured is the cell of a phase that the program, or the number of Foos, does not have.
 const notMeasured = "-"
 
-// rateCell is how many Foos converged in a second, events included, and how much of the floor's rate that is. What did not
-// come is told.
+// rateCell returns the number of Foos that converged per second, events included, and its ratio to the floor's. If a round was
+// incomplete, it also returns how many Foos got as far as each step.
 func rateCell(p, floor phase, foos int) string {
 	if p.requests == nil {
 		return notMeasured
@@ -70,8 +70,8 @@ func secondsCell(p phase) string {
 	return fmt.Sprintf("%.1f", p.cpu)
 }
 
-// rate returns how many Foos converged in a second.
-func (p phase) rate(foos int) float64 { return float64(foos) / p.all.Seconds() }
+// rate returns the number of Foos that converged per second.
+func (p phase) rate(foos int) float64 { return float64(foos) / p.took.Seconds() }
 
 func (r requests) total() int {
 	total := 0
@@ -81,7 +81,7 @@ func (r requests) total() int {
 	return total
 }
 
-// per returns the requests for each of so many Foos, by verb.
+// per returns the requests per Foo by verb.
 func (r requests) per(foos int) string {
 	if r == nil {
 		return notMeasured
@@ -111,7 +111,7 @@ func (l latency) String() string {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// printTitles prints the first lines of a table in Markdown.
+// printTitles prints the header of a Markdown table.
 func printTitles(out io.Writer) {
 	var titles, rules []string
 	for _, column := range columns {
@@ -122,7 +122,7 @@ func printTitles(out io.Writer) {
 	printCells(out, rules)
 }
 
-// printRow prints the line of the newest of the measurements.
+// printRow prints the row of the latest measurement.
 func printRow(out io.Writer, results []measurement) {
 	result := results[len(results)-1]
 	floor := results[slices.IndexFunc(results, func(m measurement) bool {

@@ -1,9 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command controllerruntime is a controller of Foos with what the benchmark needs of this project's, written with controller-runtime
-// the way its documentation does: conditions, observedGeneration, events, owner references, and repair of what was changed by
-// hand. It is what the benchmark compares with.
+// Command controllerruntime is a controller of Foos written with controller-runtime, in the style of its documentation. It has the
+// features that the benchmark exercises: owner references, drift correction, conditions, observedGeneration and events.
 package main
 
 import (
@@ -31,7 +30,7 @@ import (
 )
 
 func main() {
-	workers := flag.Int("workers", 2, "how many Foos are reconciled at the same time")
+	workers := flag.Int("workers", 2, "`number` of Foos to reconcile concurrently")
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
 	if err := run(*workers); err != nil {
@@ -40,7 +39,7 @@ func main() {
 }
 
 func run(workers int) error {
-	config, err := ctrl.GetConfig() // It has registered -kubeconfig itself.
+	config, err := ctrl.GetConfig() // Uses -kubeconfig, which the package registers.
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ type fooReconciler struct {
 	recorder events.EventRecorder
 }
 
-// Reconcile brings the Deployment and the status of a Foo to where its spec wants them.
+// Reconcile reconciles the Deployment and the status of a Foo.
 func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var foo samplev1alpha1.Foo
 	if err := r.Get(ctx, request.NamespacedName, &foo); err != nil {
@@ -131,9 +130,9 @@ func setImage(pod *corev1.PodSpec, desired corev1.Container) {
 }
 
 func setStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) {
-	wanted := int32(1)
+	desired := int32(1)
 	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
+		desired = *deployment.Spec.Replicas
 	}
 	foo.Status.ObservedGeneration = foo.Generation
 	foo.Status.AvailableReplicas = deployment.Status.AvailableReplicas
@@ -142,9 +141,9 @@ func setStatus(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) {
 	ready := metav1.Condition{
 		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
 		Reason:  "DeploymentProgressing",
-		Message: fmt.Sprintf("%d of %d replicas available", deployment.Status.AvailableReplicas, wanted),
+		Message: fmt.Sprintf("%d of %d replicas available", deployment.Status.AvailableReplicas, desired),
 	}
-	if deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.AvailableReplicas >= wanted {
+	if deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.AvailableReplicas >= desired {
 		ready.Status, ready.Reason = metav1.ConditionTrue, "DeploymentAvailable"
 	}
 	meta.SetStatusCondition(&foo.Status.Conditions, ready)

@@ -1,12 +1,13 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command floor makes the requests that a controller of Foos cannot do without, and does nothing else: it keeps no cache, reads
-// nothing, and puts nothing right. It is what a controller's speed is measured by.
+// Command floor makes only the write requests that every controller of Foos has to make: it has no caches, does not compare
+// anything and does not retry. It is the baseline for the throughput of a controller.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -15,21 +16,24 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	watchtools "k8s.io/client-go/tools/watch"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/clusterconfig"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
-	"k8s.io/sample-controller/pkg/ownership"
 )
+
+var fooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "`path` of a kubeconfig")
-	workers := flag.Int("workers", 2, "how many Foos are served at the same time")
+	workers := flag.Int("workers", 2, "`number` of Foos to process concurrently")
 	flag.Parse()
 	if err := run(context.Background(), *kubeconfig, *workers); err != nil {
 		log.Fatal(err)
@@ -41,14 +45,17 @@ type clients struct {
 	sample clientset.Interface
 }
 
-// run serves each Foo once for each of its generations.
+// run processes each generation of each Foo once.
 func run(ctx context.Context, kubeconfig string, workers int) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.QPS = -1
-	c := clients{kube: kubernetes.NewForConfigOrDie(clusterconfig.WithProtobuf(config)), sample: clientset.NewForConfigOrDie(config)}
+	kubeConfig := rest.CopyConfig(config)
+	kubeConfig.ContentType = runtime.ContentTypeProtobuf
+	kubeConfig.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	c := clients{kube: kubernetes.NewForConfigOrDie(kubeConfig), sample: clientset.NewForConfigOrDie(config)}
 	list, err := c.sample.SamplecontrollerV1alpha1().Foos("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -59,15 +66,15 @@ func run(ctx context.Context, kubeconfig string, workers int) error {
 		return err
 	}
 
-	backlog := make(chan *samplev1alpha1.Foo, 1_000_000) // More than there are, so that the watch is never held up.
+	queue := make(chan *samplev1alpha1.Foo, 1_000_000) // Large enough never to block the watch.
 	for i := range list.Items {
-		backlog <- &list.Items[i]
+		queue <- &list.Items[i]
 	}
 	failed := make(chan error)
 	for range workers {
 		go func() {
-			for foo := range backlog {
-				if err := c.serve(ctx, foo); err != nil {
+			for foo := range queue {
+				if err := c.sync(ctx, foo); err != nil {
 					failed <- err
 				}
 			}
@@ -77,10 +84,10 @@ func run(ctx context.Context, kubeconfig string, workers int) error {
 		select {
 		case event, ok := <-changes.ResultChan():
 			if !ok {
-				return fmt.Errorf("the watch of Foos has ended")
+				return errors.New("the watch of Foos ended")
 			}
 			if foo, ok := event.Object.(*samplev1alpha1.Foo); ok && foo.Generation != foo.Status.ObservedGeneration {
-				backlog <- foo
+				queue <- foo
 			}
 		case err := <-failed:
 			return err
@@ -88,8 +95,8 @@ func run(ctx context.Context, kubeconfig string, workers int) error {
 	}
 }
 
-// serve makes the three writes of a new Foo, or of one that has been scaled: the Deployment, the status, the event.
-func (c clients) serve(ctx context.Context, foo *samplev1alpha1.Foo) error {
+// sync writes the Deployment, the status and the event of a Foo that is new or has been scaled.
+func (c clients) sync(ctx context.Context, foo *samplev1alpha1.Foo) error {
 	deployments := c.kube.AppsV1().Deployments(foo.Namespace)
 	events := c.kube.CoreV1().Events(foo.Namespace)
 	event := newEvent(foo)
@@ -127,7 +134,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: foo.Spec.DeploymentName, Namespace: foo.Namespace, Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, fooKind)},
 		},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: foo.Spec.Replicas,
@@ -140,13 +147,13 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 	}
 }
 
-// newEvent returns the event of a Foo. There is one for each Foo, which is counted up.
+// newEvent returns the only event of a Foo, whose count is incremented for each generation.
 func newEvent(foo *samplev1alpha1.Foo) *corev1.Event {
 	now := metav1.Now()
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: foo.Name + ".floor", Namespace: foo.Namespace},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: ownership.FooKind.GroupVersion().String(), Kind: ownership.FooKind.Kind,
+			APIVersion: fooKind.GroupVersion().String(), Kind: fooKind.Kind,
 			Namespace: foo.Namespace, Name: foo.Name, UID: foo.UID, ResourceVersion: foo.ResourceVersion,
 		},
 		Type: corev1.EventTypeNormal, Reason: "Synced", Message: "Foo synced successfully",
