@@ -131,7 +131,7 @@ func (n names) checkKind() error {
 
 func (n names) checkPlural() error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9]*$`).MatchString(n.plural) {
-		return errors.New("must consist of lower-case letters and digits, and start with a letter, because it is also used in Go identifiers")
+		return errors.New("must consist of lowercase letters and digits, and start with a letter, because it is also used in Go identifiers")
 	}
 	if len(n.plural) > validation.DNS1035LabelMaxLength {
 		return fmt.Errorf("must be no more than %d characters", validation.DNS1035LabelMaxLength)
