@@ -474,7 +474,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	objectRef := cache.MetaObjectToName(foo)
 	if foo.IsObserved() || c.consistencyStore.HasWritten(objectRef, foo.UID) {
-		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
+		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
 	}
@@ -514,7 +514,7 @@ func (c *Controller) correctDeployment(
 		if c.isInCorrectionBackoff(foo) {
 			return deployment, false, overridden
 		}
-		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
+		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
 	}
@@ -559,7 +559,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 	}
 	for _, superseded := range c.supersededDeployments(foo) {
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
-		if err := c.ensureFooIsCurrent(ctx, foo); err != nil {
+		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return err
 		}
 		err := c.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
@@ -607,7 +607,7 @@ func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Fo
 	fooCopy.Status = status
 	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
 		metav1.UpdateOptions{FieldManager: FieldManager})
-	if apierrors.IsNotFound(err) && c.ensureFooIsCurrent(ctx, foo) == nil {
+	if apierrors.IsNotFound(err) && consistency.EnsureCurrent(ctx, c.sampleclientset, foo) == nil {
 		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
 	}
 	if err != nil {
@@ -620,18 +620,6 @@ func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Fo
 	} else if c.unstoredStatuses.Add(foo, status) {
 		klog.FromContext(ctx).Error(nil, "The CustomResourceDefinition of Foo is older than this controller and does not store its status; update it",
 			"command", kubeconfig.InstallCommand)
-	}
-	return nil
-}
-
-// ensureFooIsCurrent reads a Foo live, and returns an error unless the API server has the same Foo, with the same spec, as the cache.
-func (c *Controller) ensureFooIsCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	live, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
-		return fmt.Errorf("%w: Foo %q has changed", consistency.ErrStale, foo.Name)
 	}
 	return nil
 }

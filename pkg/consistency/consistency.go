@@ -6,17 +6,14 @@
 package consistency
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -110,20 +107,4 @@ func (s *Store) Clear(owner cache.ObjectName) {
 	if len(s.records) == 0 {
 		s.records = map[cache.ObjectName]*record{} // A map that has grown does not shrink.
 	}
-}
-
-// MergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of current, so that the API
-// server answers with a conflict if the Deployment has changed since. Fields that this version of the Go types does not have survive.
-func MergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
-	unversioned := current.DeepCopy()
-	unversioned.ResourceVersion = ""
-	before, err := json.Marshal(unversioned)
-	if err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(desired)
-	if err != nil {
-		return nil, err
-	}
-	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }
