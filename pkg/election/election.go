@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -61,8 +62,8 @@ func (o Options) Validate() error {
 type Elector struct {
 	options Options
 	lock    *observedLock
-	// writes is locked for reading while a write is in flight.
-	writes sync.RWMutex
+	// inFlight is the number of writes that the API server has not answered.
+	inFlight atomic.Int64
 }
 
 // New returns an elector with a client of its own, which has no rate limit, so that nothing delays a renewal.
@@ -133,23 +134,18 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	return leadErr
 }
 
-// release ends all writes and then releases the Lease if this instance holds it, so that a standby need not wait until it expires.
+// release waits for the writes in flight and then releases the Lease if this instance holds it, so that a standby need not wait until it expires.
 // client-go's own release does not compare the holder with the one that it reads, and so a process that was suspended would take the
 // Lease from its new holder.
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
-	noWrites := make(chan struct{})
-	go func() {
-		e.writes.Lock()
-		defer e.writes.Unlock()
-		e.lock.clearRenewal()
-		close(noWrites)
-	}()
-	select {
-	case <-noWrites:
-	case <-ctx.Done():
-		return errors.New("a write is still in flight")
+	e.lock.clearRenewal() // From now on writes fail.
+	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		return e.inFlight.Load() == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("a write is still in flight: %w", err)
 	}
 	record, _, err := e.lock.Get(ctx)
 	if err != nil || record.HolderIdentity != e.lock.Identity() {
@@ -201,8 +197,8 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return g.transport.RoundTrip(request)
 	}
-	g.elector.writes.RLock()
-	defer g.elector.writes.RUnlock()
+	g.elector.inFlight.Add(1)
+	defer g.elector.inFlight.Add(-1)
 	if !g.elector.Leading() {
 		if request.Body != nil {
 			request.Body.Close()

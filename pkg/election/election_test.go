@@ -15,6 +15,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -24,16 +25,16 @@ import (
 
 var options = Options{
 	Namespace: "default", Name: "lease",
-	LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ForbiddenTimeout: time.Minute,
 }
 
-// newElector returns an elector of that identity whose API server is client.
-func newElector(client *fake.Clientset, identity string) *Elector {
-	return &Elector{options: options, lock: &timedLock{Interface: &resourcelock.LeaseLock{
+// newTestElector returns an elector with a fake client.
+func newTestElector(client *fake.Clientset, identity string) *Elector {
+	return newElector(&resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}}}
+	}, options)
 }
 
 func getLease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
@@ -45,85 +46,88 @@ func getLease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
 	return lease
 }
 
-func TestTheLeaseIsReleasedWhenTheWorkIsDoneAndNotBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
+// untilDone is a lead function.
+func untilDone(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// All tests with synctest have a fake clock: a sleep advances it, and takes no time.
+
+func TestReleaseAfterLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		ctx, cancel := context.WithCancel(t.Context())
-		failed := errors.New("the work failed")
+		failed := errors.New("lead failed")
 		returned := make(chan error, 1)
 		go func() {
-			returned <- newElector(client, "one").Run(ctx, func(ctx context.Context) error {
+			returned <- newTestElector(client, "one").Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
-				time.Sleep(time.Minute) // The last syncs take longer than the lease.
+				time.Sleep(time.Minute) // The last syncs take longer than the lease duration.
 				return failed
 			})
 		}()
-		time.Sleep(time.Second) // The lease is taken.
+		time.Sleep(time.Second) // The Lease is acquired.
 		cancel()
-		time.Sleep(50 * time.Second) // The work, which takes a minute, still goes on.
+		time.Sleep(50 * time.Second) // lead is running for 10 s more.
 		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "one" {
-			t.Errorf("the holder is %q while the work goes on", holder)
+			t.Errorf("holder = %q while lead is running", holder)
 		}
 		if since := time.Since(getLease(t, client).Spec.RenewTime.Time); since > options.RenewDeadline {
-			t.Errorf("the lease was renewed %s ago for the last time while the work goes on", since)
+			t.Errorf("the Lease was last renewed %s ago while lead is running", since)
 		}
 		if err := <-returned; !errors.Is(err, failed) {
-			t.Errorf("Run returned %v, want the error of the work", err)
+			t.Errorf("Run() = %v, want the error of lead", err)
 		}
 		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "" {
-			t.Errorf("the holder is %q after the work", holder)
+			t.Errorf("holder = %q after lead has returned", holder)
 		}
 	})
 }
 
-func TestAStandbyTakesOverAReleasedLeaseAndEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		firstCtx, endFirst := context.WithCancel(t.Context())
-		secondCtx, endSecond := context.WithCancel(t.Context())
-		first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		var leading atomic.Value
-		work := func(name string) func(context.Context) error {
-			return func(ctx context.Context) error {
-				leading.Store(name)
-				<-ctx.Done()
-				return nil
+		start := func(name string) (stop func() error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			returned := make(chan error, 1)
+			go func() {
+				returned <- newTestElector(client, name).Run(ctx, func(ctx context.Context) error {
+					leading.Store(name)
+					return untilDone(ctx)
+				})
+			}()
+			return func() error {
+				cancel()
+				return <-returned
 			}
 		}
-		go func() { first <- newElector(client, "first").Run(firstCtx, work("first")) }()
-		time.Sleep(time.Second) // The first has the lease.
-		go func() { second <- newElector(client, "second").Run(secondCtx, work("second")) }()
-		thirdCtx, endThird := context.WithCancel(t.Context())
-		go func() { third <- newElector(client, "third").Run(thirdCtx, work("third")) }()
-		time.Sleep(time.Minute) // Both standbys have tried.
-		endThird()
-		if err := <-third; err != nil || leading.Load() != "first" {
-			t.Errorf("a standby that is told to stop returned %v; %q leads", err, leading.Load())
+		stopFirst := start("first")
+		time.Sleep(time.Second) // The first acquires the Lease.
+		stopSecond, stopThird := start("second"), start("third")
+		time.Sleep(time.Minute) // Both standbys have tried to.
+		if err := stopThird(); err != nil || leading.Load() != "first" {
+			t.Errorf("a stopped standby returned %v; the leader is %q", err, leading.Load())
 		}
-		endFirst()
-		if err := <-first; err != nil {
+		if err := stopFirst(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(options.RetryPeriod) // The second tries again.
 		synctest.Wait()
 		if leading.Load() != "second" {
-			t.Errorf("a retry period after the release %q leads", leading.Load())
+			t.Errorf("the leader is %q one retry period after the release", leading.Load())
 		}
-		endSecond()
-		if err := <-second; err != nil {
+		if err := stopSecond(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestALostLeaseEndsRunAtOnceAndIsNotTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
-		client := fake.NewClientset()
-		var taken atomic.Bool
-		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return taken.Load(), nil, errors.New("conflict") // The fake does not compare resource versions by itself.
-		})
-		elector := newElector(client, "one")
+func TestLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, taken := newClient()
+		elector := newTestElector(client, "one")
 		stuck := make(chan struct{})
 		returned := make(chan error, 1)
 		go func() {
@@ -132,62 +136,214 @@ func TestALostLeaseEndsRunAtOnceAndIsNotTakenBack(t *testing.T) {
 				return nil
 			})
 		}()
-		time.Sleep(time.Second) // The lease is taken.
-		lease := getLease(t, client)
-		lease.Spec.HolderIdentity = new("two")
-		if _, err := client.CoordinationV1().Leases(options.Namespace).Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		taken.Store(true)
+		time.Sleep(time.Second) // The Lease is acquired.
+		takeLease(t, client, taken)
 		if err := <-returned; !errors.Is(err, ErrLost) {
-			t.Errorf("Run returned %v, want %v", err, ErrLost)
+			t.Errorf("Run() = %v, want %v", err, ErrLost)
 		}
-		if elector.Leading() {
-			t.Error("it thinks that it still leads")
+		if err := elector.release(t.Context()); err != nil {
+			t.Error(err)
 		}
-		elector.release(t.Context())
 		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "two" {
-			t.Errorf("the holder is %q, want the next one", holder)
+			t.Errorf("holder = %q, want the new one", holder)
 		}
 		close(stuck)
 	})
 }
 
-func TestWritesAreGuarded(t *testing.T) {
+// newClient returns a fake client and the function that makes it answer updates of the Lease with a conflict: it does not compare
+// resourceVersions.
+func newClient() (client *fake.Clientset, conflict func()) {
+	client = fake.NewClientset()
+	var conflicts atomic.Bool
+	client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return conflicts.Load(), nil, apierrors.NewConflict(coordinationv1.Resource("leases"), options.Name, errors.New("changed"))
+	})
+	return client, func() { conflicts.Store(true) }
+}
+
+func takeLease(t *testing.T, client *fake.Clientset, conflict func()) {
+	t.Helper()
+	lease := getLease(t, client)
+	lease.Spec.HolderIdentity = new("two")
+	if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, lease.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	conflict()
+}
+
+// A leader does not write from the first read or conflict on that shows that the Lease is not its own.
+func TestDeposedLeaderStopsWriting(t *testing.T) {
+	for name, depose := range map[string]func(t *testing.T, client *fake.Clientset, conflict func()){
+		"taken":   takeLease,
+		"cleared": func(_ *testing.T, _ *fake.Clientset, conflict func()) { conflict() },
+		"deleted": func(t *testing.T, client *fake.Clientset, conflict func()) {
+			leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+			if err := client.Tracker().Delete(leases, options.Namespace, options.Name); err != nil {
+				t.Fatal(err)
+			}
+			another := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name}}
+			another.Spec.HolderIdentity = new("two")
+			if err := client.Tracker().Add(another); err != nil {
+				t.Fatal(err)
+			}
+			conflict()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, conflict := newClient()
+				elector := newTestElector(client, "one")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go elector.Run(ctx, untilDone)
+				time.Sleep(time.Second) // The Lease is acquired.
+				if !elector.Leading() {
+					t.Fatal("not leading")
+				}
+				depose(t, client, conflict)
+				time.Sleep(options.RetryPeriod) // The next renewal fails, long before the renew deadline.
+				synctest.Wait()
+				if elector.Leading() {
+					t.Error("still leading after a renewal has failed")
+				}
+			})
+		})
+	}
+}
+
+func TestForbiddenLease(t *testing.T) {
+	for _, verb := range []string{"get", "create", "update"} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				if verb == "update" {
+					expired := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name}}
+					if err := client.Tracker().Add(expired); err != nil {
+						t.Fatal(err)
+					}
+				}
+				forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot "+verb))
+				client.PrependReactor(verb, "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, forbidden
+				})
+				start := time.Now()
+				err := newTestElector(client, "one").Run(t.Context(), untilDone)
+				if !errors.Is(err, forbidden) || !strings.Contains(err.Error(), "-leader-elect-resource-name") {
+					t.Errorf("Run() = %v, want the API server's answer and the flag", err)
+				}
+				if took := time.Since(start); took < options.ForbiddenTimeout || took > options.ForbiddenTimeout+2*options.RetryPeriod {
+					t.Errorf("Run() returned after %s, want %s", took, options.ForbiddenTimeout)
+				}
+			})
+		})
+	}
+}
+
+func TestForbiddenLeaseIsAllowedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		allowedAt := time.Now().Add(options.ForbiddenTimeout / 2)
+		client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return time.Now().Before(allowedAt), nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, nil)
+		})
+		led := errors.New("led")
+		if err := newTestElector(client, "one").Run(t.Context(), func(context.Context) error { return led }); !errors.Is(err, led) {
+			t.Errorf("Run() = %v, want %v", err, led)
+		}
+	})
+}
+
+func TestGuard(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	elector := newElector(fake.NewClientset(), "one")
+	elector := newTestElector(fake.NewClientset(), "one")
 	client := http.Client{Transport: elector.Guard(http.DefaultTransport)}
+	now := time.Now()
 	for name, test := range map[string]struct {
 		renewed time.Time
 		want    bool
 	}{
-		"an instance that never held the lease may not write":           {time.Time{}, false},
-		"the holder of the lease may write":                             {time.Now(), true},
-		"one that cannot be sure that it holds the lease may not write": {time.Now().Add(-options.RenewDeadline), false},
+		"never leader":                 {time.Time{}, false},
+		"leader":                       {now, true},
+		"renew deadline exceeded":      {now.Add(-options.RenewDeadline), false},
+		"by the wall clock only":       {now.Round(0).Add(-options.RenewDeadline), false},
+		"wall clock was set back":      {now.Round(0).Add(time.Hour), true},
+		"renewed within the deadline":  {now.Add(-options.RenewDeadline / 2), true},
+		"wall clock within a deadline": {now.Round(0).Add(-options.RenewDeadline / 2), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			elector.lock.renewed = test.renewed
 			if _, err := client.Get(server.URL); err != nil {
-				t.Errorf("a read is refused: %v", err)
+				t.Errorf("read: %v", err)
 			}
 			_, err := client.Post(server.URL, "text/plain", strings.NewReader("a write"))
 			if (err == nil) != test.want || err != nil && !errors.Is(err, ErrNotLeading) {
-				t.Errorf("a write is answered with %v", err)
+				t.Errorf("write: %v", err)
 			}
 		})
 	}
 }
 
+// The Lease is released only when the last write has been answered, or left to expire.
+func TestReleaseWaitsForWrites(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes      time.Duration
+		wantHolder string
+	}{
+		"short": {options.RetryPeriod / 2, ""},
+		"long":  {2 * options.RetryPeriod, "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				elector := newTestElector(client, "one")
+				var answered atomic.Bool
+				transport := elector.Guard(roundTripper(func(*http.Request) (*http.Response, error) {
+					time.Sleep(test.takes)
+					if holder := *getLease(t, client).Spec.HolderIdentity; holder != "one" {
+						t.Errorf("holder = %q while a write is in flight", holder)
+					}
+					answered.Store(true)
+					return nil, errors.New("answered")
+				}))
+				request := httptest.NewRequest(http.MethodPost, "/", nil)
+				ctx, cancel := context.WithCancel(t.Context())
+				returned := make(chan error, 1)
+				go func() { returned <- elector.Run(ctx, untilDone) }()
+				time.Sleep(time.Second) // The Lease is acquired.
+				go transport.RoundTrip(request)
+				synctest.Wait()
+				cancel()
+				if err := <-returned; err != nil {
+					t.Error(err)
+				}
+				if holder := *getLease(t, client).Spec.HolderIdentity; holder != test.wantHolder {
+					t.Errorf("holder = %q, want %q", holder, test.wantHolder)
+				}
+				time.Sleep(test.takes) // The long one is answered as well.
+				if _, err := transport.RoundTrip(request); !errors.Is(err, ErrNotLeading) || !answered.Load() {
+					t.Errorf("a write after the end: %v", err)
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
 func TestCheck(t *testing.T) {
-	elector := newElector(fake.NewClientset(), "one")
+	elector := newTestElector(fake.NewClientset(), "one")
 	for name, test := range map[string]struct {
 		renewed time.Time
 		want    bool
 	}{
-		"a standby is well":                        {time.Time{}, true},
-		"a leader that renews is well":             {time.Now(), true},
-		"a leader that does not renew is not well": {time.Now().Add(-options.RenewDeadline * 2 / 3), false},
+		"standby":               {time.Time{}, true},
+		"leader":                {time.Now(), true},
+		"leader cannot renew":   {time.Now().Add(-options.RenewDeadline * 2 / 3), false},
+		"process was suspended": {time.Now().Round(0).Add(-options.RenewDeadline * 2 / 3), false},
 	} {
 		elector.lock.renewed = test.renewed
 		if err := elector.Check(nil); (err == nil) != test.want {
