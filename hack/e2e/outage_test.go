@@ -13,10 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/e2e/faults"
@@ -129,112 +126,6 @@ func TestFoosMayBeUndefinedForAWhile(t *testing.T) {
 	}
 }
 
-// Not parallel: it measures times.
-func TestALeaderThatIsCutOffEndsAndAnotherTakesOver(t *testing.T) {
-	namespace := newNamespace(t)
-	history := watchHistory(t, namespace)
-	proxies := map[*instance]*faults.Proxy{}
-	var instances []*instance
-	for i := range 2 {
-		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
-		proxy := startProxy(t, in.user, 0)
-		in.process = startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace, "-health-probe-bind-address", in.health)...)
-		instances, proxies[in] = append(instances, in), proxy
-	}
-	leader, standbys := theLeader(t, instances)
-	// It is cut off while it works.
-	for i := range 10 {
-		createFooSurely(t, namespace, fmt.Sprintf("before-%d", i))
-	}
-	proxies[leader].SetRules(faults.Rule{Fault: faults.Drop})
-	proxies[leader].CutConnections()
-	leader.wantExit(1, 20*time.Second)
-	theLeader(t, standbys)
-	for i := range 10 {
-		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("before-%d", i), 1)
-	}
-	for in, proxy := range proxies {
-		if history.judgeLeadership(proxy.Requests()) == 0 {
-			t.Errorf("%s has written nothing, so that nothing is proven", in.user)
-		}
-		history.judge(proxy.Requests())
-		wantHealthy(t, in.log.String())
-	}
-}
-
-func TestTwoRolloutsAtOnce(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	history := watchHistory(t, namespace)
-	var proxies []*faults.Proxy
-	var instances []*instance
-	start := func() {
-		proxy := startProxy(t, fmt.Sprintf("%s-%d", namespace, len(instances)), 0)
-		p := startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace)...)
-		p.waitForLog("Starting Foo controller")
-		instances, proxies = append(instances, &instance{process: p}), append(proxies, proxy)
-	}
-	start()
-	start()
-	theLeader(t, instances)
-	const foos = 30
-	go func() {
-		for i := range foos {
-			createFooSurely(t, namespace, fmt.Sprintf("foo-%d", i))
-		}
-	}()
-	// Both rollouts replace both instances: what the first one starts, the second one ends, whether it leads already or not.
-	for range 2 {
-		for _, old := range instances[len(instances)-2:] {
-			start()
-			old.signal(syscall.SIGTERM)
-		}
-	}
-	for _, old := range instances[:len(instances)-2] {
-		old.wantExit(0, 20*time.Second)
-	}
-	for i := range foos {
-		eventually(t, convergence, func() error {
-			_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Get(t.Context(), fmt.Sprintf("foo-%d", i), metav1.GetOptions{})
-			return err
-		})
-		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
-	}
-	judged := 0
-	for i, proxy := range proxies {
-		judged += history.judgeLeadership(proxy.Requests())
-		history.judge(proxy.Requests())
-		wantHealthy(t, instances[i].log.String())
-	}
-	if judged < len(newFoo[:3])*foos {
-		t.Errorf("%d writes were judged, want those of %d Foos", judged, foos)
-	}
-}
-
-// createFooSurely creates a Foo whose Deployment has its name, as soon as the API server lets it.
-func createFooSurely(t *testing.T, namespace, name string) {
-	one := int32(1)
-	foo := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: &one}}
-	deadline := time.Now().Add(convergence)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(ctx, foo, metav1.CreateOptions{})
-		cancel()
-		if err == nil || apierrors.IsAlreadyExists(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Errorf("the Foo %s cannot be created: %v", name, err)
-			return
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-t.Context().Done():
-			return
-		}
-	}
-}
-
 // What begins and ends outages does not end the test when it fails: what was begun has to be ended, for the sake of the tests
 // that follow, and mishaps have a goroutine of their own.
 
@@ -306,18 +197,4 @@ func givePermissions(t *testing.T) { should(t, grantPermissions(kubeClient)) }
 // untilHealed returns a context that goes on when the test fails meanwhile, but not for ever.
 func untilHealed(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), 2*convergence)
-}
-
-func should(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,10 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/tools/clientcmd"
-
-	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 func TestTheFirstSignalDrains(t *testing.T) {
@@ -249,61 +245,12 @@ func TestHelpIsNoError(t *testing.T) {
 	}
 }
 
-// gate stands between the program and the API server and holds up each creation of a Deployment until the test lets it
-// through.
-type gate struct {
-	proxy *faults.Proxy
-	// arrived delivers, for each creation that arrives, the channel that lets it through when it is closed.
-	arrived chan chan struct{}
-}
-
-func startGate(t *testing.T) *gate {
-	t.Helper()
-	g := &gate{proxy: startProxy(t, user, 0), arrived: make(chan chan struct{})}
-	g.proxy.SetRules(faults.Rule{Verbs: []string{"create"}, Resources: []string{"deployments"}, Fault: faults.During(func() {
-		pass := make(chan struct{})
-		select {
-		case g.arrived <- pass:
-		case <-t.Context().Done():
-			return
+func TestTheLogCanBeJSON(t *testing.T) {
+	t.Parallel()
+	controller := startController(t, newNamespace(t), "-logging-format=json")
+	for line := range strings.Lines(controller.log.String()) {
+		if !strings.HasPrefix(line, "{") {
+			t.Errorf("a line is not JSON: %s", line)
 		}
-		select {
-		case <-pass:
-		case <-t.Context().Done():
-		}
-	})})
-	return g
-}
-
-// startController starts a program that reaches the API server through the gate.
-func (g *gate) startController(t *testing.T, namespace string, flags ...string) *process {
-	t.Helper()
-	p := startBehind(t, g.proxy, append([]string{"-namespace", namespace}, flags...)...)
-	p.waitForLog("Started workers")
-	return p
-}
-
-// startProxy starts a proxy in front of the API server, whose requests are those of a user.
-func startProxy(t *testing.T, user string, seed uint64) *faults.Proxy {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
-	if err != nil {
-		t.Fatal(err)
 	}
-	proxy, err := faults.Start(config, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	return proxy
-}
-
-// startBehind starts a program that reaches the API server through a proxy.
-func startBehind(t *testing.T, proxy *faults.Proxy, flags ...string) *process {
-	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-v=4"}, flags...)...)
 }

@@ -7,19 +7,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
-	"regexp"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 // user is the name by which the API server knows the program under test, unless a test runs more than one. The permissions
@@ -90,6 +91,31 @@ func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *proce
 	return p
 }
 
+// startProxy starts a proxy in front of the API server, whose requests are those of a user.
+func startProxy(t *testing.T, user string, seed uint64) *faults.Proxy {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := faults.Start(config, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return proxy
+}
+
+// startBehind starts a program that reaches the API server through a proxy.
+func startBehind(t *testing.T, proxy *faults.Proxy, flags ...string) *process {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-v=4"}, flags...)...)
+}
+
 func (p *process) waitForLog(text string) {
 	p.t.Helper()
 	eventually(p.t, 30*time.Second, func() error {
@@ -144,6 +170,40 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
+// gate stands between the program and the API server and holds up each creation of a Deployment until the test lets it
+// through.
+type gate struct {
+	proxy *faults.Proxy
+	// arrived delivers, for each creation that arrives, the channel that lets it through when it is closed.
+	arrived chan chan struct{}
+}
+
+func startGate(t *testing.T) *gate {
+	t.Helper()
+	g := &gate{proxy: startProxy(t, user, 0), arrived: make(chan chan struct{})}
+	g.proxy.SetRules(faults.Rule{Verbs: []string{"create"}, Resources: []string{"deployments"}, Fault: faults.During(func() {
+		pass := make(chan struct{})
+		select {
+		case g.arrived <- pass:
+		case <-t.Context().Done():
+			return
+		}
+		select {
+		case <-pass:
+		case <-t.Context().Done():
+		}
+	})})
+	return g
+}
+
+// startController starts a program that reaches the API server through the gate.
+func (g *gate) startController(t *testing.T, namespace string, flags ...string) *process {
+	t.Helper()
+	p := startBehind(t, g.proxy, append([]string{"-namespace", namespace}, flags...)...)
+	p.waitForLog("Started workers")
+	return p
+}
+
 // grantPermissions gives group what the manifests give the program, and Leases of any name.
 func grantPermissions(client kubernetes.Interface) error {
 	role := &rbacv1.ClusterRole{
@@ -163,70 +223,4 @@ func grantPermissions(client kubernetes.Interface) error {
 	_, roleErr := client.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{})
 	_, bindingErr := client.RbacV1().ClusterRoleBindings().Create(context.Background(), binding, metav1.CreateOptions{})
 	return errors.Join(roleErr, bindingErr)
-}
-
-// kubectl runs kubectl as the cluster's administrator and returns what it printed.
-func kubectl(t *testing.T, args ...string) string {
-	t.Helper()
-	output, err := tryKubectl(t, "", args...)
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
-	return output
-}
-
-// tryKubectl is kubectl with a standard input, and without the demand that it succeeds.
-func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
-	t.Helper()
-	// Not the test's context: clean-ups run kubectl too, when that has ended.
-	command := local.Command(context.Background(), "kubectl", args...)
-	command.Stdin = strings.NewReader(input)
-	output, err := command.CombinedOutput()
-	return string(output), err
-}
-
-// eventually polls until check returns nil. At the timeout the test fails with the last error.
-func eventually(t *testing.T, timeout time.Duration, check func() error) {
-	t.Helper()
-	must(t, poll(t.Context(), timeout, check))
-}
-
-// poll is eventually for those who may not end the test.
-func poll(ctx context.Context, timeout time.Duration, check func() error) error {
-	deadline := time.Now().Add(timeout)
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("after %s still: %w", timeout, err)
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-var notInNames = regexp.MustCompile("[^a-z0-9]+")
-
-// newNamespace returns the name of a new namespace, which goes at the end of the test.
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	client := kubeClient.CoreV1().Namespaces()
-	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
-	created, err := client.Create(t.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 50)] + "-"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.Delete(context.Background(), created.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
-	return created.Name
 }

@@ -5,8 +5,6 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/sample-controller/hack/cluster"
+	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 // The times of the elections in the tests: as short as the Lease can have them.
@@ -194,23 +193,85 @@ func TestALeaderThatCannotRenewIsNotLiveAndEnds(t *testing.T) {
 	wantReplicas(t, namespace, "later", 1)
 }
 
-// Not parallel: it takes the definition of Foos away from all others for a while.
-func TestAnInstanceIsReadyOnceItsCachesAreSynced(t *testing.T) {
+// Not parallel: it measures times.
+func TestALeaderThatIsCutOffEndsAndAnotherTakesOver(t *testing.T) {
 	namespace := newNamespace(t)
-	kubectl(t, "delete", "-f", crdFile)
-	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
-	in := &instance{health: freeAddress(t)}
-	in.process = startProgram(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-health-probe-bind-address", in.health)
-	in.waitForLog("Waiting for informer caches to sync")
-	in.wantHealth("/livez", http.StatusOK)
-	in.wantHealth("/readyz", http.StatusInternalServerError)
-	if _, body := get(in.health, "/readyz"); !strings.Contains(body, "[-]informer-sync failed") {
-		t.Errorf("/readyz says %q", body)
+	history := watchHistory(t, namespace)
+	proxies := map[*instance]*faults.Proxy{}
+	var instances []*instance
+	for i := range 2 {
+		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
+		proxy := startProxy(t, in.user, 0)
+		in.process = startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace, "-health-probe-bind-address", in.health)...)
+		instances, proxies[in] = append(instances, in), proxy
 	}
-	kubectl(t, "apply", "-f", crdFile)
-	in.wantHealth("/readyz", http.StatusOK)
-	if _, body := get(in.health, "/readyz?verbose"); !strings.Contains(body, "[+]informer-sync ok") {
-		t.Errorf("/readyz?verbose says %q", body)
+	leader, standbys := theLeader(t, instances)
+	// It is cut off while it works.
+	for i := range 10 {
+		createFooSurely(t, namespace, fmt.Sprintf("before-%d", i))
+	}
+	proxies[leader].SetRules(faults.Rule{Fault: faults.Drop})
+	proxies[leader].CutConnections()
+	leader.wantExit(1, 20*time.Second)
+	theLeader(t, standbys)
+	for i := range 10 {
+		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("before-%d", i), 1)
+	}
+	for in, proxy := range proxies {
+		if history.judgeLeadership(proxy.Requests()) == 0 {
+			t.Errorf("%s has written nothing, so that nothing is proven", in.user)
+		}
+		history.judge(proxy.Requests())
+		wantHealthy(t, in.log.String())
+	}
+}
+
+func TestTwoRolloutsAtOnce(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	history := watchHistory(t, namespace)
+	var proxies []*faults.Proxy
+	var instances []*instance
+	start := func() {
+		proxy := startProxy(t, fmt.Sprintf("%s-%d", namespace, len(instances)), 0)
+		p := startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace)...)
+		p.waitForLog("Starting Foo controller")
+		instances, proxies = append(instances, &instance{process: p}), append(proxies, proxy)
+	}
+	start()
+	start()
+	theLeader(t, instances)
+	const foos = 30
+	go func() {
+		for i := range foos {
+			createFooSurely(t, namespace, fmt.Sprintf("foo-%d", i))
+		}
+	}()
+	// Both rollouts replace both instances: what the first one starts, the second one ends, whether it leads already or not.
+	for range 2 {
+		for _, old := range instances[len(instances)-2:] {
+			start()
+			old.signal(syscall.SIGTERM)
+		}
+	}
+	for _, old := range instances[:len(instances)-2] {
+		old.wantExit(0, 20*time.Second)
+	}
+	for i := range foos {
+		eventually(t, convergence, func() error {
+			_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Get(t.Context(), fmt.Sprintf("foo-%d", i), metav1.GetOptions{})
+			return err
+		})
+		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
+	}
+	judged := 0
+	for i, proxy := range proxies {
+		judged += history.judgeLeadership(proxy.Requests())
+		history.judge(proxy.Requests())
+		wantHealthy(t, instances[i].log.String())
+	}
+	if judged < len(newFoo[:3])*foos {
+		t.Errorf("%d writes were judged, want those of %d Foos", judged, foos)
 	}
 }
 
@@ -221,82 +282,4 @@ func TestInstancesOfDifferentNamespacesDoNotWaitForEachOther(t *testing.T) {
 		namespace := newNamespace(t)
 		startController(t, namespace, "-leader-elect", "-leader-elect-resource-namespace", leases)
 	}
-}
-
-func TestMetricsAreServed(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	address := freeAddress(t)
-	startController(t, namespace, "-metrics-bind-address", address, "-leader-elect", "-leader-elect-resource-namespace", namespace)
-	createFoo(t, namespace, "measured", "measured", 1)
-	wantReplicas(t, namespace, "measured", 1)
-	_, metrics := get(address, "/metrics")
-	for _, want := range []string{
-		`workqueue_adds_total{name="foos"}`, `workqueue_depth{name="foos"`, `workqueue_retries_total{name="foos"}`,
-		`rest_client_requests_total{code="201"`, "rest_client_request_duration_seconds_bucket", `leader_election_master_status{name="sample-controller-`,
-		"go_goroutines", "process_resident_memory_bytes", `sample_controller_syncs_total{result="success"}`, `sample_controller_syncs_total{result="panic"} 0`,
-		"sample_controller_sync_duration_seconds_bucket", "sample_controller_sync_panics_total 0", "sample_controller_active_workers",
-	} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("/metrics does not hold %s", want)
-		}
-	}
-	if status, _ := get(address, "/debug/pprof/"); status != http.StatusNotFound {
-		t.Errorf("profiles are answered with %d although nobody asked for them", status)
-	}
-}
-
-func TestTheLogCanBeJSON(t *testing.T) {
-	t.Parallel()
-	controller := startController(t, newNamespace(t), "-logging-format=json")
-	for line := range strings.Lines(controller.log.String()) {
-		if !strings.HasPrefix(line, "{") {
-			t.Errorf("a line is not JSON: %s", line)
-		}
-	}
-}
-
-// writesOf returns the requests of a user that change something, other than his Lease, each as "verb resource/subresource name".
-func writesOf(t *testing.T, user string) []string {
-	t.Helper()
-	requests, err := local.Requests()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var writes []string
-	for _, request := range requests {
-		switch request.Verb {
-		case "get", "list", "watch":
-		default:
-			if request.User == user && request.Resource != "leases" {
-				writes = append(writes, fmt.Sprintf("%s %s/%s %s", request.Verb, request.Resource, request.Subresource, request.Name))
-			}
-		}
-	}
-	return writes
-}
-
-// get returns the status and the body of an answer, or 0 and the error.
-func get(address, path string) (status int, body string) {
-	client := http.Client{Timeout: 5 * time.Second}
-	response, err := client.Get("http://" + address + path)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(content)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
