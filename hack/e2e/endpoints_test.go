@@ -9,33 +9,31 @@ import (
 	"testing"
 )
 
-// Not parallel: it takes the definition of Foos away from all others for a while.
-func TestAnInstanceIsReadyOnceItsCachesAreSynced(t *testing.T) {
+// Not parallel: it deletes the CRD.
+func TestReadyz(t *testing.T) {
 	namespace := newNamespace(t)
-	kubectl(t, "delete", "-f", crdFile)
-	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
+	deleteCRD(t)
 	in := &instance{health: freeAddress(t)}
-	in.process = startProgram(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-health-probe-bind-address", in.health)
+	in.process = startProcess(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-health-probe-bind-address", in.health)
 	in.waitForLog("Waiting for informer caches to sync")
-	in.wantHealth("/livez", http.StatusOK)
-	in.wantHealth("/readyz", http.StatusInternalServerError)
+	in.waitForHealth("/livez", http.StatusOK)
+	in.waitForHealth("/readyz", http.StatusInternalServerError)
 	if _, body := get(in.health, "/readyz"); !strings.Contains(body, "[-]informer-sync failed") {
-		t.Errorf("/readyz says %q", body)
+		t.Errorf("/readyz = %q, want a failed informer-sync check", body)
 	}
 	kubectl(t, "apply", "-f", crdFile)
-	in.wantHealth("/readyz", http.StatusOK)
+	in.waitForHealth("/readyz", http.StatusOK)
 	if _, body := get(in.health, "/readyz?verbose"); !strings.Contains(body, "[+]informer-sync ok") {
-		t.Errorf("/readyz?verbose says %q", body)
+		t.Errorf("/readyz?verbose = %q, want a passed informer-sync check", body)
 	}
 }
 
-func TestMetricsAreServed(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	address := freeAddress(t)
 	startController(t, namespace, "-metrics-bind-address", address, "-leader-elect", "-leader-elect-resource-namespace", namespace)
-	createFoo(t, namespace, "measured", "measured", 1)
-	wantReplicas(t, namespace, "measured", 1)
+	createReadyFoo(t, namespace, "measured", "measured", 1)
 	_, metrics := get(address, "/metrics")
 	for _, want := range []string{
 		`workqueue_adds_total{name="foos"}`, `workqueue_depth{name="foos"`, `workqueue_retries_total{name="foos"}`,
@@ -44,10 +42,10 @@ func TestMetricsAreServed(t *testing.T) {
 		"sample_controller_sync_duration_seconds_bucket", "sample_controller_sync_panics_total 0", "sample_controller_active_workers",
 	} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("/metrics does not hold %s", want)
+			t.Errorf("/metrics lacks %s", want)
 		}
 	}
 	if status, _ := get(address, "/debug/pprof/"); status != http.StatusNotFound {
-		t.Errorf("profiles are answered with %d although nobody asked for them", status)
+		t.Errorf("/debug/pprof/ got %d, want 404: profiling is not enabled", status)
 	}
 }

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,12 +27,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
+
+	"k8s.io/sample-controller/hack/cluster"
 )
 
-// convergence is how long the cluster may take to get to where a Foo wants it. It takes a fraction of that.
+// convergence bounds the time until the desired state of a Foo is reached. It usually takes a fraction of it.
 const convergence = 30 * time.Second
 
-// kubectl runs kubectl as the cluster's administrator and returns what it printed.
+// kubectl runs kubectl as cluster administrator and returns its output.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := tryKubectl(t, "", args...)
@@ -41,10 +45,10 @@ func kubectl(t *testing.T, args ...string) string {
 	return output
 }
 
-// tryKubectl is kubectl with a standard input, and without the demand that it succeeds.
+// tryKubectl runs kubectl with a standard input and returns its error.
 func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
-	// Not the test's context: clean-ups run kubectl too, when that has ended.
+	// Not with the context of the test, which is done when cleanup functions run kubectl.
 	command := local.Command(context.Background(), "kubectl", args...)
 	command.Stdin = strings.NewReader(input)
 	output, err := command.CombinedOutput()
@@ -54,10 +58,10 @@ func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
 // eventually polls until check returns nil. At the timeout the test fails with the last error.
 func eventually(t *testing.T, timeout time.Duration, check func() error) {
 	t.Helper()
-	must(t, poll(t.Context(), timeout, check))
+	requireNoError(t, poll(t.Context(), timeout, check))
 }
 
-// poll is eventually for those who may not end the test.
+// poll is eventually for goroutines other than that of the test.
 func poll(ctx context.Context, timeout time.Duration, check func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -66,7 +70,7 @@ func poll(ctx context.Context, timeout time.Duration, check func() error) error 
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("after %s still: %w", timeout, err)
+			return fmt.Errorf("timed out after %s: %w", timeout, err)
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -76,42 +80,63 @@ func poll(ctx context.Context, timeout time.Duration, check func() error) error 
 	}
 }
 
-func must(t *testing.T, err error) {
+// sleep returns after a duration, or earlier when the test ends.
+func sleep(t *testing.T, duration time.Duration) {
+	select {
+	case <-time.After(duration):
+	case <-t.Context().Done():
+	}
+}
+
+// requireNoError ends the test if there is an error.
+func requireNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func should(t *testing.T, err error) {
+// expectNoError fails the test if there is an error, and lets it continue.
+func expectNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-var notInNames = regexp.MustCompile("[^a-z0-9]+")
+var nonNameCharacters = regexp.MustCompile("[^a-z0-9]+")
 
-// newNamespace returns the name of a new namespace, which goes at the end of the test.
+// newNamespace creates a namespace that is deleted at the end of the test, and returns its name.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	client := kubeClient.CoreV1().Namespaces()
-	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
+	prefix := nonNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-")
 	created, err := client.Create(t.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix[:min(len(prefix), 50)] + "-"},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	t.Cleanup(func() {
-		if err := client.Delete(context.Background(), created.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+		expectNoError(t, client.Delete(context.Background(), created.Name, metav1.DeleteOptions{}))
 	})
 	return created.Name
 }
 
-// createFoo creates a Foo; with 0 replicas it is one that leaves the count alone.
+// deleteCRD deletes the CRD, and with it all Foos, until the test installs it again or ends.
+func deleteCRD(t *testing.T) {
+	t.Helper()
+	kubectl(t, "delete", "-f", crdFile)
+	t.Cleanup(func() {
+		kubectl(t, "apply", "-f", crdFile)
+		waitForCRD(t)
+	})
+}
+
+func waitForCRD(t *testing.T) {
+	t.Helper()
+	kubectl(t, "wait", "--for=condition=Established", "crd/foos.samplecontroller.k8s.io", "--timeout=30s")
+}
+
+// createFoo creates a Foo. With 0 replicas spec.replicas is unset.
 func createFoo(t *testing.T, namespace, name, deploymentName string, replicas int32) *samplev1alpha1.Foo {
 	t.Helper()
 	foo := &samplev1alpha1.Foo{
@@ -122,36 +147,39 @@ func createFoo(t *testing.T, namespace, name, deploymentName string, replicas in
 		foo.Spec.Replicas = &replicas
 	}
 	created, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(t.Context(), foo, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	return created
 }
 
-// createFooSurely creates a Foo whose Deployment has its name, as soon as the API server lets it.
-func createFooSurely(t *testing.T, namespace, name string) {
-	one := int32(1)
-	foo := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: &one}}
-	deadline := time.Now().Add(convergence)
-	for {
+// createReadyFoo creates a Foo and waits until its replicas are available.
+func createReadyFoo(t *testing.T, namespace, name, deploymentName string, replicas int32) *samplev1alpha1.Foo {
+	t.Helper()
+	foo := createFoo(t, namespace, name, deploymentName, replicas)
+	waitForReplicas(t, namespace, name, replicas)
+	return foo
+}
+
+// createFooWithRetry creates a Foo whose Deployment has the same name, and retries while the API server is not available. It may be
+// called from any goroutine.
+func createFooWithRetry(t *testing.T, namespace, name string) {
+	foo := &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: new(int32(1))},
+	}
+	err := poll(t.Context(), convergence, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
 		_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(ctx, foo, metav1.CreateOptions{})
-		cancel()
-		if err == nil || apierrors.IsAlreadyExists(err) {
-			return
+		if apierrors.IsAlreadyExists(err) {
+			return nil
 		}
-		if time.Now().After(deadline) {
-			t.Errorf("the Foo %s cannot be created: %v", name, err)
-			return
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-t.Context().Done():
-			return
-		}
+		return err
+	})
+	if err != nil && t.Context().Err() == nil {
+		t.Errorf("creating Foo %s: %v", name, err)
 	}
 }
 
+// storeFoo creates a Foo from JSON without client-side validation. It retries until the CRD is served.
 func storeFoo(t *testing.T, namespace, name, spec string) {
 	t.Helper()
 	manifest := fmt.Sprintf(`{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":%q},%s}`, name, spec)
@@ -169,21 +197,38 @@ func rename(t *testing.T, namespace, name, deploymentName string) {
 	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
 }
 
+// checkUnchanged fails the test if the spec or the owners of a Deployment, which had none, have changed.
+func checkUnchanged(t *testing.T, before *appsv1.Deployment) {
+	t.Helper()
+	after := getDeployment(t, before.Namespace, before.Name)
+	if after.Generation != before.Generation || len(after.OwnerReferences) > 0 {
+		t.Errorf("Deployment %s, which is not controlled by a Foo, was changed: %+v", after.Name, after)
+	}
+}
+
+// setController makes a Foo the controller of a Deployment, or orphans the Deployment if foo is nil.
+func setController(t *testing.T, namespace, deploymentName string, foo *samplev1alpha1.Foo) {
+	t.Helper()
+	owners := []metav1.OwnerReference{}
+	if foo != nil {
+		owners = append(owners, *metav1.NewControllerRef(foo, ownership.FooKind))
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+	requireNoError(t, err)
+	kubectl(t, "patch", "-n", namespace, "deployment/"+deploymentName, "--type=merge", "-p", string(patch))
+}
+
 func getFoo(t *testing.T, namespace, name string) *samplev1alpha1.Foo {
 	t.Helper()
 	foo, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	return foo
 }
 
 func getDeployment(t *testing.T, namespace, name string) *appsv1.Deployment {
 	t.Helper()
 	deployment, err := findDeployment(t, namespace, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	return deployment
 }
 
@@ -191,14 +236,14 @@ func findDeployment(t *testing.T, namespace, name string) (*appsv1.Deployment, e
 	return kubeClient.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
 }
 
-// wantReplicas waits until the Foo is Ready in its newest generation, and it and its Deployment say that exactly so many
-// replicas are there and available.
-func wantReplicas(t *testing.T, namespace, name string, replicas int32) {
+// waitForReplicas waits until the newest generation of a Foo is Ready, with this number of desired and available replicas in the
+// Deployment and in the status of the Foo.
+func waitForReplicas(t *testing.T, namespace, name string, replicas int32) {
 	t.Helper()
-	wantReplicasWithin(t, convergence, namespace, name, replicas)
+	waitForReplicasWithin(t, convergence, namespace, name, replicas)
 }
 
-func wantReplicasWithin(t *testing.T, timeout time.Duration, namespace, name string, replicas int32) {
+func waitForReplicasWithin(t *testing.T, timeout time.Duration, namespace, name string, replicas int32) {
 	t.Helper()
 	eventually(t, timeout, func() error {
 		foo := getFoo(t, namespace, name)
@@ -212,14 +257,14 @@ func wantReplicasWithin(t *testing.T, timeout time.Duration, namespace, name str
 		status := foo.Status
 		if status.ObservedGeneration != foo.Generation || status.AvailableReplicas != replicas || status.Replicas != replicas ||
 			!meta.IsStatusConditionTrue(status.Conditions, samplev1alpha1.ConditionReady) {
-			return fmt.Errorf("the status of generation %d is %+v, want %d replicas ready", foo.Generation, status, replicas)
+			return fmt.Errorf("the status at generation %d is %+v, want Ready with %d replicas", foo.Generation, status, replicas)
 		}
 		return nil
 	})
 }
 
-// wantReason waits until the Foo's newest generation is not Ready for the given reason, and returns that condition.
-func wantReason(t *testing.T, namespace, name, reason string) *metav1.Condition {
+// waitForStalled waits until the newest generation of a Foo is Stalled for a reason, and returns its Ready condition.
+func waitForStalled(t *testing.T, namespace, name, reason string) *metav1.Condition {
 	t.Helper()
 	var ready *metav1.Condition
 	eventually(t, convergence, func() error {
@@ -227,55 +272,61 @@ func wantReason(t *testing.T, namespace, name, reason string) *metav1.Condition 
 		ready = meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason || ready.ObservedGeneration != foo.Generation ||
 			!meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled) {
-			return fmt.Errorf("the conditions of %s are %+v, want Stalled for %s", name, foo.Status.Conditions, reason)
+			return fmt.Errorf("the conditions of %s are %+v, want Stalled with reason %s", name, foo.Status.Conditions, reason)
 		}
 		return nil
 	})
 	return ready
 }
 
-// wantEvent waits for an event about a Foo.
-func wantEvent(t *testing.T, foo *samplev1alpha1.Foo, eventType, reason, message string) {
+// waitForEvent waits for an event about a Foo.
+func waitForEvent(t *testing.T, foo *samplev1alpha1.Foo, eventType, reason, message string) {
 	t.Helper()
 	eventually(t, convergence, func() error {
-		events, err := kubeClient.CoreV1().Events(foo.Namespace).List(context.Background(), metav1.ListOptions{
-			FieldSelector: "involvedObject.uid=" + string(foo.UID),
-		})
+		events, err := listEvents(t, foo, reason)
 		if err != nil {
 			return err
 		}
-		for _, event := range events.Items {
-			if event.Type == eventType && event.Reason == reason && event.Message == message {
+		for _, event := range events {
+			if event.Type == eventType && event.Message == message {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s %s %q among %d", eventType, reason, message, len(events.Items))
+		return fmt.Errorf("no %s event %s %q: there are %d with this reason", eventType, reason, message, len(events))
 	})
 }
 
-// wantEventCount waits until exactly so many events of a reason have been recorded about a Foo.
-func wantEventCount(t *testing.T, foo *samplev1alpha1.Foo, reason string, want int32) {
+// waitForEventCount waits until exactly this number of events with a reason has been recorded for a Foo.
+func waitForEventCount(t *testing.T, foo *samplev1alpha1.Foo, reason string, want int32) {
 	t.Helper()
 	eventually(t, convergence, func() error {
-		events, err := kubeClient.CoreV1().Events(foo.Namespace).List(context.Background(), metav1.ListOptions{
-			FieldSelector: "involvedObject.uid=" + string(foo.UID) + ",reason=" + reason,
-		})
+		events, err := listEvents(t, foo, reason)
 		if err != nil {
 			return err
 		}
 		var got int32
-		for _, event := range events.Items {
+		for _, event := range events {
 			got += event.Count
 		}
 		if got != want {
-			return fmt.Errorf("%d events %s, want %d", got, reason, want)
+			return fmt.Errorf("got %d events with reason %s, want %d", got, reason, want)
 		}
 		return nil
 	})
 }
 
-// wantKstatus waits until kstatus, which Helm, Flux and others use, says of the Foo what it should.
-func wantKstatus(t *testing.T, namespace, name string, want status.Status) {
+func listEvents(t *testing.T, foo *samplev1alpha1.Foo, reason string) ([]corev1.Event, error) {
+	events, err := kubeClient.CoreV1().Events(foo.Namespace).List(t.Context(), metav1.ListOptions{
+		FieldSelector: "involvedObject.uid=" + string(foo.UID) + ",reason=" + reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return events.Items, nil
+}
+
+// waitForKstatus waits for the status of a Foo as computed by kstatus, which Helm, Flux and others use.
+func waitForKstatus(t *testing.T, namespace, name string, want status.Status) {
 	t.Helper()
 	eventually(t, convergence, func() error {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(getFoo(t, namespace, name))
@@ -287,14 +338,14 @@ func wantKstatus(t *testing.T, namespace, name string, want status.Status) {
 			return err
 		}
 		if got.Status != want {
-			return fmt.Errorf("kstatus says %s (%s), want %s", got.Status, got.Message, want)
+			return fmt.Errorf("kstatus = %s (%s), want %s", got.Status, got.Message, want)
 		}
 		return nil
 	})
 }
 
-// wantOnlyDeployments waits until the namespace has Deployments of exactly these names.
-func wantOnlyDeployments(t *testing.T, namespace string, names ...string) {
+// waitForDeployments waits until a namespace has exactly these Deployments.
+func waitForDeployments(t *testing.T, namespace string, names ...string) {
 	t.Helper()
 	eventually(t, convergence, func() error {
 		list, err := kubeClient.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})
@@ -312,39 +363,65 @@ func wantOnlyDeployments(t *testing.T, namespace string, names ...string) {
 	})
 }
 
-// settledRequestsOf is requestsOf once the audit log, which is a little behind, has not changed for a second.
-func settledRequestsOf(t *testing.T, namespace string) (requests []string) {
+// waitForGarbageCollection waits until a Deployment has been deleted.
+func waitForGarbageCollection(t *testing.T, timeout time.Duration, namespace, name string) {
 	t.Helper()
-	changed := time.Now()
-	eventually(t, convergence, func() error {
-		now := requestsOf(t, namespace)
-		if len(now) != len(requests) {
-			requests, changed = now, time.Now()
-		}
-		if since := time.Since(changed); since < time.Second {
-			return fmt.Errorf("the newest of %d requests was seen %s ago", len(requests), since)
+	eventually(t, timeout, func() error {
+		if _, err := findDeployment(t, namespace, name); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Deployment of a deleted Foo still exists (%v)", err)
 		}
 		return nil
 	})
+}
+
+// waitUntilStable returns the elements once their number has not changed for the quiet period.
+func waitUntilStable[T any](t *testing.T, quietPeriod time.Duration, list func() []T) (elements []T) {
+	t.Helper()
+	changed := time.Now()
+	eventually(t, convergence, func() error {
+		if latest := list(); len(latest) != len(elements) {
+			elements, changed = latest, time.Now()
+		}
+		if since := time.Since(changed); since < quietPeriod {
+			return fmt.Errorf("the newest of %d requests was seen %s ago", len(elements), since)
+		}
+		return nil
+	})
+	return elements
+}
+
+// auditedRequests returns the requests of a user in the audit log, each as "verb resource/subresource name".
+func auditedRequests(t *testing.T, user string, include func(cluster.Request) bool) (requests []string) {
+	t.Helper()
+	audited, err := local.Requests()
+	requireNoError(t, err)
+	for _, request := range audited {
+		if request.User == user && include(request) {
+			resource := strings.TrimSuffix(request.Resource+"/"+request.Subresource, "/")
+			requests = append(requests, fmt.Sprintf("%s %s %s", request.Verb, resource, request.Name))
+		}
+	}
 	return requests
 }
 
-// requestsOf returns the requests in a namespace of the program under test, other than watches, each as
-// "verb resource/subresource name".
-func requestsOf(t *testing.T, namespace string) []string {
+// requestsIn returns the requests of the controller in a namespace, other than watches.
+func requestsIn(t *testing.T, namespace string) []string {
 	t.Helper()
-	requests, err := local.Requests()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var texts []string
-	for _, request := range requests {
-		if request.User == user && request.Namespace == namespace && request.Verb != "watch" {
-			resource := strings.TrimSuffix(request.Resource+"/"+request.Subresource, "/")
-			texts = append(texts, fmt.Sprintf("%s %s %s", request.Verb, resource, request.Name))
-		}
-	}
-	return texts
+	return auditedRequests(t, user, func(r cluster.Request) bool { return r.Namespace == namespace && r.Verb != "watch" })
+}
+
+// stableRequestsIn is requestsIn once there have been no more requests for a second: the audit log lags behind.
+func stableRequestsIn(t *testing.T, namespace string) []string {
+	t.Helper()
+	return waitUntilStable(t, time.Second, func() []string { return requestsIn(t, namespace) })
+}
+
+// writesOf returns the writes of a user, other than of Leases.
+func writesOf(t *testing.T, user string) []string {
+	t.Helper()
+	return auditedRequests(t, user, func(r cluster.Request) bool {
+		return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) && r.Resource != "leases"
+	})
 }
 
 func countPrefix(requests []string, prefix string) (count int) {
@@ -356,27 +433,7 @@ func countPrefix(requests []string, prefix string) (count int) {
 	return count
 }
 
-// writesOf returns the requests of a user that change something, other than his Lease, each as "verb resource/subresource name".
-func writesOf(t *testing.T, user string) []string {
-	t.Helper()
-	requests, err := local.Requests()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var writes []string
-	for _, request := range requests {
-		switch request.Verb {
-		case "get", "list", "watch":
-		default:
-			if request.User == user && request.Resource != "leases" {
-				writes = append(writes, fmt.Sprintf("%s %s/%s %s", request.Verb, request.Resource, request.Subresource, request.Name))
-			}
-		}
-	}
-	return writes
-}
-
-// get returns the status and the body of an answer, or 0 and the error.
+// get returns the status code and body of a response, or 0 and the error.
 func get(address, path string) (status int, body string) {
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Get("http://" + address + path)
@@ -394,9 +451,7 @@ func get(address, path string) (status int, body string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	defer listener.Close()
 	return listener.Addr().String()
 }

@@ -28,27 +28,26 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// history is every state that the Deployments, Foos and Leases of a namespace have passed through, as a watch has seen them: all,
-// unless the API server was restarted meanwhile, which then knows only the newest. Others are learned from its answers.
+// history records all states of the Deployments, Foos and Leases of a namespace. A watch misses states if the API server is restarted
+// meanwhile, so that those in responses of the API server are recorded too.
 type history struct {
 	t         *testing.T
 	namespace string
 	lock      sync.Mutex
-	seen      map[types.UID][]metav1.Object // oldest first
-	learned   map[types.UID][]metav1.Object
+	watched   map[types.UID][]metav1.Object // oldest first
+	responses map[types.UID][]metav1.Object
 	deleted   map[types.UID]bool
-	// unsettled are the Foos whose status does not yet tell how their newest wish has ended, since when, and settling is how long
-	// that took for those that it tells of.
-	unsettled map[types.UID]time.Time
-	settling  []time.Duration
+	// pending holds the Foos that are not reconciled yet, and since when. convergenceTimes holds the durations of those that are.
+	pending          map[types.UID]time.Time
+	convergenceTimes []time.Duration
 }
 
-// watchHistory writes down what happens from now on, in all namespaces if none is named.
+// watchHistory starts to record a namespace, or all if namespace is empty.
 func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
 	h := &history{
-		t: t, namespace: namespace, seen: map[types.UID][]metav1.Object{}, learned: map[types.UID][]metav1.Object{},
-		deleted: map[types.UID]bool{}, unsettled: map[types.UID]time.Time{},
+		t: t, namespace: namespace, watched: map[types.UID][]metav1.Object{}, responses: map[types.UID][]metav1.Object{},
+		deleted: map[types.UID]bool{}, pending: map[types.UID]time.Time{},
 	}
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
@@ -57,121 +56,117 @@ func watchHistory(t *testing.T, namespace string) *history {
 		sampleInformerFactory.Samplecontroller().V1alpha1().Foos().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(object any) { h.note(object.(metav1.Object), false) },
+			AddFunc: func(object any) { h.record(object.(metav1.Object), false) },
 			UpdateFunc: func(oldObject, newObject any) {
 				old, new := oldObject.(metav1.Object), newObject.(metav1.Object)
 				if old.GetUID() != new.GetUID() {
-					h.note(old, true)
+					h.record(old, true)
 				}
-				h.note(new, false)
+				h.record(new, false)
 			},
 			DeleteFunc: func(object any) {
 				if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 					object = tombstone.Obj
 				}
-				h.note(object.(metav1.Object), true)
+				h.record(object.(metav1.Object), true)
 			},
 		})
-		must(t, err)
+		requireNoError(t, err)
 		go informer.RunWithContext(t.Context())
 		if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
-			t.Fatal("nothing can be watched")
+			t.Fatal("the informer caches have not synced")
 		}
 	}
 	return h
 }
 
-func (h *history) note(object metav1.Object, deleted bool) {
+func (h *history) record(object metav1.Object, deleted bool) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	uid := object.GetUID()
-	h.seen[uid] = append(h.seen[uid], object)
+	h.watched[uid] = append(h.watched[uid], object)
 	h.deleted[uid] = deleted
 	foo, ok := object.(*samplev1alpha1.Foo)
 	if !ok {
 		return
 	}
-	since, unsettled := h.unsettled[uid]
+	since, pending := h.pending[uid]
 	switch {
 	case deleted:
-		delete(h.unsettled, uid)
-	case !unsettled && !tellsTheEnd(foo):
-		h.unsettled[uid] = time.Now()
-	case unsettled && tellsTheEnd(foo):
-		h.settling = append(h.settling, time.Since(since))
-		delete(h.unsettled, uid)
+		delete(h.pending, uid)
+	case !pending && !isReconciled(foo):
+		h.pending[uid] = time.Now()
+	case pending && isReconciled(foo):
+		h.convergenceTimes = append(h.convergenceTimes, time.Since(since))
+		delete(h.pending, uid)
 	}
 }
 
-// tellsTheEnd reports whether the status of a Foo says that what it wants now is there, or why it cannot be.
-func tellsTheEnd(foo *samplev1alpha1.Foo) bool {
+// isReconciled reports whether the newest generation of a Foo is Ready or Stalled.
+func isReconciled(foo *samplev1alpha1.Foo) bool {
 	return foo.Status.ObservedGeneration == foo.Generation &&
 		(meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionReady) ||
 			meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled))
 }
 
-// learn takes note of states that the API server has answered with.
-func (h *history) learn(requests ...faults.Request) {
+// addResponses records the objects in responses of the API server.
+func (h *history) addResponses(requests ...faults.Request) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	for _, request := range requests {
 		if object, ok := request.Object.(metav1.Object); ok && object.GetResourceVersion() != "" {
-			h.learned[object.GetUID()] = append(h.learned[object.GetUID()], object)
+			h.responses[object.GetUID()] = append(h.responses[object.GetUID()], object)
 		}
 	}
 }
 
-// states returns all known states of an object, oldest first.
+// states returns all recorded states of an object, oldest first.
 func (h *history) states(uid types.UID) []metav1.Object {
-	states := slices.Concat(h.seen[uid], h.learned[uid])
+	states := slices.Concat(h.watched[uid], h.responses[uid])
 	slices.SortStableFunc(states, func(a, b metav1.Object) int {
 		order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-		must(h.t, err)
+		requireNoError(h.t, err)
 		return order
 	})
 	return states
 }
 
-// catchUp waits until everything that has happened is written down.
+// catchUp waits until the watches have delivered the current state.
 func (h *history) catchUp() {
 	h.t.Helper()
 	eventually(h.t, convergence, func() error {
-		deployments, err := kubeClient.AppsV1().Deployments(h.namespace).List(h.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(h.namespace).List(h.t.Context(), metav1.ListOptions{})
+		foos, deployments, err := list(h.t.Context(), h.namespace)
 		if err != nil {
 			return err
 		}
 		h.lock.Lock()
 		defer h.lock.Unlock()
 		var objects []metav1.Object
-		for i := range deployments.Items {
-			objects = append(objects, &deployments.Items[i])
+		for i := range deployments {
+			objects = append(objects, &deployments[i])
 		}
-		for i := range foos.Items {
-			objects = append(objects, &foos.Items[i])
+		for i := range foos {
+			objects = append(objects, &foos[i])
 		}
 		live := map[types.UID]bool{}
 		for _, object := range objects {
 			live[object.GetUID()] = true
-			states := h.seen[object.GetUID()]
+			states := h.watched[object.GetUID()]
 			if len(states) == 0 || states[len(states)-1].GetResourceVersion() != object.GetResourceVersion() {
-				return fmt.Errorf("the watch has not seen the newest state of %s", object.GetName())
+				return fmt.Errorf("the watch has not delivered the newest state of %s", object.GetName())
 			}
 		}
-		for uid, states := range h.seen {
+		for uid, states := range h.watched {
 			if _, lease := states[0].(*coordinationv1.Lease); !lease && !live[uid] && !h.deleted[uid] {
-				return fmt.Errorf("the watch has not seen the deletion of %s", states[0].GetName())
+				return fmt.Errorf("the watch has not delivered the deletion of %s", states[0].GetName())
 			}
 		}
 		return nil
 	})
 }
 
-// before returns the newest state of an object that is older than a resource version, or nil.
-func (h *history) before(uid types.UID, resourceVersion string) (newest metav1.Object) {
+// stateBefore returns the newest recorded state of an object that is older than a resource version, or nil.
+func (h *history) stateBefore(uid types.UID, resourceVersion string) (newest metav1.Object) {
 	for _, state := range h.states(uid) {
 		if order, err := resourceversion.CompareResourceVersion(state.GetResourceVersion(), resourceVersion); err != nil || order >= 0 {
 			break
@@ -181,83 +176,84 @@ func (h *history) before(uid types.UID, resourceVersion string) (newest metav1.O
 	return newest
 }
 
-// judge fails the test if the program touched what is not a Foo's, or deleted a Deployment without having made sure, by a read of
-// the Foo, that it is not the wanted one. It waits for the history of the requests.
-func (h *history) judge(requests []faults.Request) {
+// checkWrites fails the test if the controller wrote a Deployment that is not controlled by a Foo, or deleted one without a live read
+// of the Foo that names another one.
+func (h *history) checkWrites(requests []faults.Request) {
 	h.t.Helper()
 	h.catchUp()
-	h.learn(requests...)
+	h.addResponses(requests...)
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	served := map[int]bool{}
+	usedReads := map[int]bool{}
 	for i, request := range requests {
-		if request.Code < 200 || request.Code > 299 {
+		if !request.Succeeded() {
 			continue
 		}
 		what := fmt.Sprintf("%s %s %s/%s", request.Verb, request.Resource, request.Namespace, request.Name)
 		switch request.Verb + " " + request.Resource {
 		case "create deployments":
 			if owner := ownership.FooOf(request.Object); owner == nil || len(h.states(owner.UID)) == 0 {
-				h.t.Errorf("%s: it has no Foo for its owner", what)
+				h.t.Errorf("%s: it is not controlled by a Foo", what)
 			}
 		case "patch deployments":
 			after := request.Object.(metav1.Object)
-			before := h.before(after.GetUID(), after.GetResourceVersion())
+			before := h.stateBefore(after.GetUID(), after.GetResourceVersion())
 			if owner := ownership.FooOf(after); owner == nil || before == nil || ownership.FooOf(before) == nil || ownership.FooOf(before).UID != owner.UID {
-				h.t.Errorf("%s: it was not the Foo's before: %+v", what, before)
+				h.t.Errorf("%s: it was not controlled by the Foo before: %+v", what, before)
 			}
 		case "delete deployments":
-			h.judgeDeletion(what, request, requests[:i], served)
+			h.checkDelete(what, request, requests[:i], usedReads)
 		case "get foos", "get deployments", "update foos/status", "create events", "patch events", "get leases", "create leases", "update leases":
 		default:
-			h.t.Errorf("%s: the program has no business to do that", what)
+			h.t.Errorf("%s: unexpected request", what)
 		}
 	}
 }
 
-// judgeDeletion judges one deletion by the requests before it, of which those that it marks as served have let another one happen.
-func (h *history) judgeDeletion(what string, deletion faults.Request, before []faults.Request, served map[int]bool) {
+// checkDelete checks a delete request against the earlier requests. Each live read of a Foo permits one deletion: usedReads holds those
+// that have permitted another one.
+func (h *history) checkDelete(what string, deletion faults.Request, before []faults.Request, usedReads map[int]bool) {
 	h.t.Helper()
 	status, ok := deletion.Object.(*metav1.Status)
 	if !ok || status.Details == nil || len(h.states(status.Details.UID)) == 0 {
-		h.t.Errorf("%s: nothing is known of what was deleted (%+v)", what, deletion.Object)
+		h.t.Errorf("%s: no state of the deleted Deployment was recorded (%+v)", what, deletion.Object)
 		return
 	}
 	states := h.states(status.Details.UID)
 	owner := ownership.FooOf(states[len(states)-1])
 	if owner == nil {
-		h.t.Errorf("%s: it was no Foo's", what)
+		h.t.Errorf("%s: it was not controlled by a Foo", what)
 		return
 	}
 	for i, read := range slices.Backward(before) {
 		foo, ok := read.Object.(*samplev1alpha1.Foo)
-		if !ok || read.Verb != "get" || foo.UID != owner.UID || read.Answered.IsZero() || read.Answered.After(deletion.Sent) {
+		if !ok || read.Verb != "get" || foo.UID != owner.UID || read.Responded.IsZero() || read.Responded.After(deletion.Sent) {
 			continue
 		}
 		if foo.Spec.DeploymentName == deletion.Name || foo.DeletionTimestamp != nil {
-			h.t.Errorf("%s: the Foo, read just before, said %+v", what, foo)
+			h.t.Errorf("%s: the preceding live read returned %+v", what, foo)
 		}
-		if served[i] {
-			h.t.Errorf("%s: the Foo was not read again after another deletion", what)
+		if usedReads[i] {
+			h.t.Errorf("%s: there was no live read of the Foo since another deletion", what)
 		}
-		served[i] = true
+		usedReads[i] = true
 		return
 	}
-	h.t.Errorf("%s: the Foo was not read before", what)
+	h.t.Errorf("%s: there was no live read of the Foo", what)
 }
 
-// judgeLeadership fails the test if an instance, whose requests these are, wrote anything when the Lease was not its own. It
-// returns how many writes were judged. The order of things is etcd's, so that no clock is needed.
-func (h *history) judgeLeadership(requests []faults.Request) (judged int) {
+// checkLeadership fails the test if an instance made a write while it did not hold the Lease. It returns the number of writes that
+// were checked. Writes are ordered by resource version, so that no clock is involved.
+func (h *history) checkLeadership(requests []faults.Request) (checked int) {
 	h.t.Helper()
 	h.catchUp()
-	h.learn(requests...)
+	h.addResponses(requests...)
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	var identity string
 	var lease types.UID
 	for _, request := range requests {
-		if request.Code < 200 || request.Code > 299 || !slices.Contains(faults.Writes, request.Verb) {
+		if !request.Succeeded() || !slices.Contains(faults.Writes, request.Verb) {
 			continue
 		}
 		if renewed, ok := request.Object.(*coordinationv1.Lease); ok {
@@ -267,59 +263,54 @@ func (h *history) judgeLeadership(requests []faults.Request) (judged int) {
 			}
 			continue
 		}
-		resourceVersion := h.writtenAt(request)
+		resourceVersion := h.writtenResourceVersion(request)
 		if resourceVersion == "" {
 			continue
 		}
-		judged++
-		before, _ := h.before(lease, resourceVersion).(*coordinationv1.Lease)
+		checked++
+		before, _ := h.stateBefore(lease, resourceVersion).(*coordinationv1.Lease)
 		if before == nil || ptr.Deref(before.Spec.HolderIdentity, "") != identity || identity == "" {
 			h.t.Errorf("%s %s %s/%s by %q while the Lease was %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, before)
 		}
 	}
-	return judged
+	return checked
 }
 
-// writtenAt returns the resource version that a write has brought about, or "" if it is not known. Only the watch tells that of a
-// deletion.
-func (h *history) writtenAt(request faults.Request) string {
-	switch answer := request.Object.(type) {
+// writtenResourceVersion returns the resource version of a write, or "" if it is unknown. That of a deletion is in the watch event only.
+func (h *history) writtenResourceVersion(request faults.Request) string {
+	switch response := request.Object.(type) {
 	case metav1.Object:
-		return answer.GetResourceVersion()
+		return response.GetResourceVersion()
 	case *metav1.Status:
-		if answer.Details == nil || !h.deleted[answer.Details.UID] {
+		if response.Details == nil || !h.deleted[response.Details.UID] {
 			return ""
 		}
-		seen := h.seen[answer.Details.UID]
-		// A watch that missed the deletion gives the last state that it knows once more, which says nothing of when.
-		if last := len(seen) - 1; last > 0 && seen[last].GetResourceVersion() != seen[last-1].GetResourceVersion() {
-			return seen[last].GetResourceVersion()
+		states := h.watched[response.Details.UID]
+		// If the watch missed the deletion, the informer repeats the last known state.
+		if last := len(states) - 1; last > 0 && states[last].GetResourceVersion() != states[last-1].GetResourceVersion() {
+			return states[last].GetResourceVersion()
 		}
 	}
 	return ""
 }
 
-var finished = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)
+var finishedSyncing = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)
 
-// wantHealthy fails the test if a log tells of a panic, or of two syncs of one Foo at the same time.
-func wantHealthy(t *testing.T, log string) {
+// checkLog fails the test if there was a panic, or if two syncs of a Foo overlapped.
+func checkLog(t *testing.T, log string) {
 	t.Helper()
 	if strings.Contains(log, "panic") {
-		t.Error("the program panicked")
+		t.Error("the log reports a panic")
 	}
 	ended := map[string]time.Time{}
-	for _, match := range finished.FindAllStringSubmatch(log, -1) {
+	for _, match := range finishedSyncing.FindAllStringSubmatch(log, -1) {
 		end, err := time.Parse("15:04:05.000000", match[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		requireNoError(t, err)
 		duration, err := time.ParseDuration(match[3])
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Around midnight the clock goes back, which makes the end of one day seem later than all of the next one.
+		requireNoError(t, err)
+		// Timestamps have no date, so that a sync after midnight seems to be hours before the last one.
 		if last := ended[match[2]]; end.Add(-duration).Before(last) && last.Sub(end) < time.Hour {
-			t.Errorf("two syncs of %s at once: one began %s before the end of the other", match[2], last.Sub(end.Add(-duration)))
+			t.Errorf("two syncs of %s overlapped by %s", match[2], last.Sub(end.Add(-duration)))
 		}
 		ended[match[2]] = end
 	}

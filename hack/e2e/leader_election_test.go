@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,39 +14,50 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// The times of the elections in the tests: as short as the Lease can have them.
+// The shortest durations that leader election supports: a Lease counts in seconds.
 const (
 	leaseDuration = 3 * time.Second
 	retryPeriod   = 500 * time.Millisecond
 )
 
-// instance is one of several programs under test, with a user of its own, so that its requests can be told apart.
+// instance is one of several controllers with leader election. Each has a user name of its own, so that requests can be attributed.
 type instance struct {
 	*process
 	user   string
-	health string
+	health string        // address of the health endpoints, if any
+	proxy  *faults.Proxy // nil if it connects to the API server directly
 }
 
-// startInstances starts programs that elect one of them for a namespace, and waits until all are ready.
+// startInstances starts controllers for a namespace with leader election, and waits until all are ready.
 func startInstances(t *testing.T, namespace string, count int, flags ...string) []*instance {
 	t.Helper()
 	var instances []*instance
 	for i := range count {
 		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
-		in.process = startProgram(t, slices.Concat(electionFlags(namespace), flags, []string{
+		in.process = startProcess(t, slices.Concat(electionFlags(namespace), flags, []string{
 			"-kubeconfig", kubeconfigFor(t, in.user), "-namespace", namespace, "-v=4", "-health-probe-bind-address", in.health,
 		})...)
 		instances = append(instances, in)
 	}
 	for _, in := range instances {
-		in.wantHealth("/readyz", http.StatusOK)
+		in.waitForHealth("/readyz", http.StatusOK)
 	}
 	return instances
+}
+
+// startProxiedInstance starts a controller for a namespace with leader election behind a proxy.
+func startProxiedInstance(t *testing.T, namespace string, number int) *instance {
+	t.Helper()
+	in := &instance{user: fmt.Sprintf("%s-%d", namespace, number)}
+	in.proxy = startProxy(t, in.user, 0)
+	in.process = startBehindProxy(t, in.proxy, append(electionFlags(namespace), "-namespace", namespace)...)
+	return in
 }
 
 func electionFlags(namespace string) []string {
@@ -57,19 +69,29 @@ func electionFlags(namespace string) []string {
 
 func (in *instance) leads() bool { return strings.Contains(in.log.String(), "Started workers") }
 
-// wantHealth waits until a path of the health endpoint is answered with the given status.
-func (in *instance) wantHealth(path string, status int) {
+// check checks the log and the writes of a proxied instance, and returns how many writes were checked against the Lease.
+func (in *instance) check(history *history) int {
+	in.t.Helper()
+	requests := in.proxy.Requests()
+	checked := history.checkLeadership(requests)
+	history.checkWrites(requests)
+	checkLog(in.t, in.log.String())
+	return checked
+}
+
+// waitForHealth waits until a health endpoint responds with a status code.
+func (in *instance) waitForHealth(path string, status int) {
 	in.t.Helper()
 	eventually(in.t, convergence, func() error {
 		if got, body := get(in.health, path); got != status {
-			return fmt.Errorf("%s is answered with %d %s, want %d", path, got, body, status)
+			return fmt.Errorf("%s = %d %s, want %d", path, got, body, status)
 		}
 		return nil
 	})
 }
 
-// theLeader waits until one of the instances leads, and returns it, and the others.
-func theLeader(t *testing.T, instances []*instance) (leader *instance, others []*instance) {
+// waitForLeader waits until one of the instances leads.
+func waitForLeader(t *testing.T, instances []*instance) (leader *instance, others []*instance) {
 	t.Helper()
 	eventually(t, convergence, func() error {
 		leader, others = nil, nil
@@ -81,45 +103,44 @@ func theLeader(t *testing.T, instances []*instance) (leader *instance, others []
 			}
 		}
 		if leader == nil {
-			return fmt.Errorf("none of %d instances leads", len(instances))
+			return fmt.Errorf("none of %d instances is the leader", len(instances))
 		}
 		return nil
 	})
 	if len(others) != len(instances)-1 {
-		t.Fatal("more than one instance leads")
+		t.Fatal("more than one instance is the leader")
 	}
 	return leader, others
 }
 
-// Not parallel: it measures a time.
-func TestALeaderThatIsToldToStopHandsOverWithinSeconds(t *testing.T) {
+// Not parallel: it measures latency.
+func TestLeaderReleasesLeaseOnShutdown(t *testing.T) {
 	namespace := newNamespace(t)
-	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
-	createFoo(t, namespace, "before", "before", 1)
-	wantReplicas(t, namespace, "before", 1)
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3))
+	createReadyFoo(t, namespace, "before", "before", 1)
 
 	leader.signal(syscall.SIGTERM)
-	told := time.Now()
+	stopped := time.Now()
 	createFoo(t, namespace, "gap", "gap", 1)
-	leader.wantExit(0, 10*time.Second)
-	next, _ := theLeader(t, standbys)
-	eventually(t, 3*time.Second-time.Since(told), func() error {
+	leader.waitForExit(0, 10*time.Second)
+	next, _ := waitForLeader(t, standbys)
+	eventually(t, 3*time.Second-time.Since(stopped), func() error {
 		if len(writesOf(t, next.user)) == 0 {
-			return fmt.Errorf("the next leader has not written")
+			return errors.New("the next leader has made no writes")
 		}
 		return nil
 	})
-	wantReplicas(t, namespace, "gap", 1)
+	waitForReplicas(t, namespace, "gap", 1)
 }
 
-// Not parallel: it measures a time.
-func TestALeaderThatIsKilledIsReplacedWhenItsLeaseEnds(t *testing.T) {
+// Not parallel: it measures latency.
+func TestKilledLeaderIsReplaced(t *testing.T) {
 	namespace := newNamespace(t)
-	leader, standbys := theLeader(t, startInstances(t, namespace, 3))
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3))
 	leader.signal(syscall.SIGKILL)
 	killed := time.Now()
 	createFoo(t, namespace, "gap", "gap", 1)
-	within := leaseDuration + retryPeriod + time.Second // The last is for the requests, and for this test to look.
+	within := leaseDuration + retryPeriod + time.Second // one second for requests and polling
 	var next *instance
 	eventually(t, within-time.Since(killed), func() error {
 		for _, in := range standbys {
@@ -128,126 +149,107 @@ func TestALeaderThatIsKilledIsReplacedWhenItsLeaseEnds(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody has taken over")
+		return errors.New("no standby has taken over")
 	})
-	wantReplicas(t, namespace, "gap", 1)
+	waitForReplicas(t, namespace, "gap", 1)
 	if got := writesOf(t, next.user); len(got) == 0 {
-		t.Error("the Foo was served, but not by the next leader")
+		t.Error("the Foo was not reconciled by the next leader")
 	}
 }
 
-func TestALeaderThatWasFrozenPastItsLeaseEndsWithoutAWrite(t *testing.T) {
+func TestFrozenLeaderDoesNotWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	// It is about to create a Deployment when it freezes: the request is on its way through the gate.
-	leader, standbys := theLeader(t, startInstances(t, namespace, 2))
-	createFoo(t, namespace, "before", "before", 1)
-	wantReplicas(t, namespace, "before", 1)
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2))
+	createReadyFoo(t, namespace, "before", "before", 1)
 	leader.signal(syscall.SIGSTOP)
 	createFoo(t, namespace, "gap", "gap", 1)
-	next, _ := theLeader(t, standbys)
-	wantReplicas(t, namespace, "gap", 1)
+	next, _ := waitForLeader(t, standbys)
+	waitForReplicas(t, namespace, "gap", 1)
 	before := len(writesOf(t, leader.user))
-	for i := range 5 { // So that it has something to do.
+	for i := range 5 { // work for the frozen leader when it is resumed
 		name := fmt.Sprintf("after-%d", i)
-		createFoo(t, namespace, name, name, 1)
-		wantReplicas(t, namespace, name, 1)
+		createReadyFoo(t, namespace, name, name, 1)
 	}
 
 	leader.signal(syscall.SIGCONT)
-	leader.wantExit(1, 10*time.Second)
+	leader.waitForExit(1, 10*time.Second)
 	if last := leader.lastLine(); !strings.Contains(last, "leader lease was lost") {
-		t.Errorf("the last line is %q", last)
+		t.Errorf("the last line is %q, want an error that the lease was lost", last)
 	}
-	createFoo(t, namespace, "last", "last", 1)
-	wantReplicas(t, namespace, "last", 1)
+	createReadyFoo(t, namespace, "last", "last", 1)
 	if writes := writesOf(t, leader.user)[before:]; len(writes) > 0 {
-		t.Errorf("the old leader wrote after its lease had ended: %q", writes)
+		t.Errorf("the old leader made writes after its lease had expired: %q", writes)
 	}
-	holder, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), "sample-controller-"+namespace, metav1.GetOptions{})
-	if err != nil || holder.Spec.HolderIdentity == nil || *holder.Spec.HolderIdentity == "" {
-		t.Errorf("the lease is %v (%v): the old leader took it from the next one", holder, err)
+	lease, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), "sample-controller-"+namespace, metav1.GetOptions{})
+	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+		t.Errorf("the Lease is %v (%v), want one that is held", lease, err)
 	}
 	if !next.leads() {
-		t.Error("the next leader does not lead any more")
+		t.Error("the next leader does not lead anymore")
 	}
 }
 
 // Not parallel: it freezes the API server.
-func TestALeaderThatCannotRenewIsNotLiveAndEnds(t *testing.T) {
+func TestLeaderThatCannotRenewExits(t *testing.T) {
 	namespace := newNamespace(t)
-	leader, standbys := theLeader(t, startInstances(t, namespace, 2))
-	leader.wantHealth("/livez", http.StatusOK)
-	createFoo(t, namespace, "in-flight", "in-flight", 1) // So that requests are on their way when the server freezes.
-	if err := local.Freeze(cluster.APIServer); err != nil {
-		t.Fatal(err)
-	}
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2))
+	leader.waitForHealth("/livez", http.StatusOK)
+	createFoo(t, namespace, "in-flight", "in-flight", 1) // so that requests are in flight
+	requireNoError(t, local.Freeze(cluster.APIServer))
 	t.Cleanup(func() { local.Resume(cluster.APIServer) })
-	leader.wantHealth("/livez", http.StatusInternalServerError)
-	leader.wantExit(1, 20*time.Second)
-	standbys[0].wantHealth("/livez", http.StatusOK)
-	if err := local.Resume(cluster.APIServer); err != nil {
-		t.Fatal(err)
-	}
-	createFoo(t, namespace, "later", "later", 1)
-	wantReplicas(t, namespace, "later", 1)
+	leader.waitForHealth("/livez", http.StatusInternalServerError)
+	leader.waitForExit(1, 20*time.Second)
+	standbys[0].waitForHealth("/livez", http.StatusOK)
+	requireNoError(t, local.Resume(cluster.APIServer))
+	createReadyFoo(t, namespace, "later", "later", 1)
 }
 
-// Not parallel: it measures times.
-func TestALeaderThatIsCutOffEndsAndAnotherTakesOver(t *testing.T) {
+// Not parallel: it measures latency.
+func TestPartitionedLeaderIsReplaced(t *testing.T) {
 	namespace := newNamespace(t)
 	history := watchHistory(t, namespace)
-	proxies := map[*instance]*faults.Proxy{}
-	var instances []*instance
-	for i := range 2 {
-		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
-		proxy := startProxy(t, in.user, 0)
-		in.process = startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace, "-health-probe-bind-address", in.health)...)
-		instances, proxies[in] = append(instances, in), proxy
+	instances := []*instance{startProxiedInstance(t, namespace, 0), startProxiedInstance(t, namespace, 1)}
+	leader, standbys := waitForLeader(t, instances)
+	const foos = 10
+	for i := range foos {
+		createFooWithRetry(t, namespace, fmt.Sprintf("foo-%d", i))
 	}
-	leader, standbys := theLeader(t, instances)
-	// It is cut off while it works.
-	for i := range 10 {
-		createFooSurely(t, namespace, fmt.Sprintf("before-%d", i))
+	// The leader has not reconciled all of the Foos yet.
+	leader.proxy.SetRules(faults.Rule{Fault: faults.DropRequest})
+	leader.proxy.CloseConnections()
+	leader.waitForExit(1, 20*time.Second)
+	waitForLeader(t, standbys)
+	for i := range foos {
+		waitForReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
 	}
-	proxies[leader].SetRules(faults.Rule{Fault: faults.Drop})
-	proxies[leader].CutConnections()
-	leader.wantExit(1, 20*time.Second)
-	theLeader(t, standbys)
-	for i := range 10 {
-		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("before-%d", i), 1)
-	}
-	for in, proxy := range proxies {
-		if history.judgeLeadership(proxy.Requests()) == 0 {
-			t.Errorf("%s has written nothing, so that nothing is proven", in.user)
+	for _, in := range instances {
+		if in.check(history) == 0 {
+			t.Errorf("%s has made no writes that could be checked", in.user)
 		}
-		history.judge(proxy.Requests())
-		wantHealthy(t, in.log.String())
 	}
 }
 
-func TestTwoRolloutsAtOnce(t *testing.T) {
+func TestConcurrentRollouts(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	history := watchHistory(t, namespace)
-	var proxies []*faults.Proxy
 	var instances []*instance
 	start := func() {
-		proxy := startProxy(t, fmt.Sprintf("%s-%d", namespace, len(instances)), 0)
-		p := startBehind(t, proxy, append(electionFlags(namespace), "-namespace", namespace)...)
-		p.waitForLog("Starting Foo controller")
-		instances, proxies = append(instances, &instance{process: p}), append(proxies, proxy)
+		in := startProxiedInstance(t, namespace, len(instances))
+		in.waitForLog("Starting Foo controller")
+		instances = append(instances, in)
 	}
 	start()
 	start()
-	theLeader(t, instances)
+	waitForLeader(t, instances)
 	const foos = 30
 	go func() {
 		for i := range foos {
-			createFooSurely(t, namespace, fmt.Sprintf("foo-%d", i))
+			createFooWithRetry(t, namespace, fmt.Sprintf("foo-%d", i))
 		}
 	}()
-	// Both rollouts replace both instances: what the first one starts, the second one ends, whether it leads already or not.
+	// Each rollout replaces both instances. The second one replaces those of the first one, whether or not they lead already.
 	for range 2 {
 		for _, old := range instances[len(instances)-2:] {
 			start()
@@ -255,27 +257,25 @@ func TestTwoRolloutsAtOnce(t *testing.T) {
 		}
 	}
 	for _, old := range instances[:len(instances)-2] {
-		old.wantExit(0, 20*time.Second)
+		old.waitForExit(0, 20*time.Second)
 	}
 	for i := range foos {
 		eventually(t, convergence, func() error {
 			_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Get(t.Context(), fmt.Sprintf("foo-%d", i), metav1.GetOptions{})
 			return err
 		})
-		wantReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
+		waitForReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
 	}
-	judged := 0
-	for i, proxy := range proxies {
-		judged += history.judgeLeadership(proxy.Requests())
-		history.judge(proxy.Requests())
-		wantHealthy(t, instances[i].log.String())
+	checked := 0
+	for _, in := range instances {
+		checked += in.check(history)
 	}
-	if judged < len(newFoo[:3])*foos {
-		t.Errorf("%d writes were judged, want those of %d Foos", judged, foos)
+	if checked < len(newFooWrites[:3])*foos {
+		t.Errorf("%d writes were checked, want at least those for %d Foos", checked, foos)
 	}
 }
 
-func TestInstancesOfDifferentNamespacesDoNotWaitForEachOther(t *testing.T) {
+func TestLeasePerNamespace(t *testing.T) {
 	t.Parallel()
 	leases := newNamespace(t)
 	for range 2 {

@@ -31,13 +31,13 @@ const (
 	exampleFile = root + "/artifacts/examples/example-foo.yaml"
 )
 
-// What the tests share: a cluster that knows Foos, clients of its administrator, and the program under test.
+// The tests share a cluster with the CRD installed, clients with administrator permissions, and the controller binary.
 var (
-	local        *cluster.Cluster
-	kubeClient   kubernetes.Interface
-	sampleClient clientset.Interface
-	adminConfig  *rest.Config
-	program      string
+	local            *cluster.Cluster
+	kubeClient       kubernetes.Interface
+	sampleClient     clientset.Interface
+	adminConfig      *rest.Config
+	controllerBinary string
 )
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 0, fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
 	}
 	defer os.RemoveAll(dir)
-	if program, err = buildProgram(dir); err != nil {
+	if controllerBinary, err = buildController(dir); err != nil {
 		return 0, err
 	}
 	if local, err = cluster.Start(context.Background(), cluster.Options{BinDir: binDir}); err != nil {
@@ -69,7 +69,7 @@ func runTests(m *testing.M) (code int, err error) {
 	kubeClient = kubernetes.NewForConfigOrDie(adminConfig)
 	sampleClient = clientset.NewForConfigOrDie(adminConfig)
 	if output, err := local.Command(context.Background(), "kubectl", "apply", "-f", crdFile).CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("kubectl apply of the CustomResourceDefinition: %w\n%s", err, output)
+		return 0, fmt.Errorf("installing the CRD: %w\n%s", err, output)
 	}
 	if err := grantPermissions(kubeClient); err != nil {
 		return 0, err
@@ -78,14 +78,14 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := local.Err(); err != nil {
 		return 1, fmt.Errorf("the local Kubernetes failed during the tests: %w", err)
 	}
-	if wholeSuite := flag.Lookup("test.run").Value.String() == ""; wholeSuite && code == 0 {
+	if completeSuite := flag.Lookup("test.run").Value.String() == ""; completeSuite && code == 0 {
 		return code, checkPermissions()
 	}
 	return code, nil
 }
 
-// checkPermissions returns an error unless the program used every right that the manifests give it, and no other. One right
-// shows in no request: that to foos/finalizers, which an admission plugin asks for; a test of its own needs it.
+// checkPermissions returns an error unless the controller used exactly the permissions that the manifests grant. An exception is
+// foos/finalizers, which no request shows: it is needed by an admission plugin, and has a test of its own.
 func checkPermissions() error {
 	requests, err := local.Requests()
 	if err != nil {
@@ -97,25 +97,25 @@ func checkPermissions() error {
 			continue
 		}
 		resource := strings.TrimSuffix(request.Resource+"/"+request.Subresource, "/")
-		if request.Denied && !strings.HasPrefix(request.User, stricken) {
-			return fmt.Errorf("the program may not %s %s (%s)", request.Verb, resource, request.URI)
+		if request.Denied && !strings.HasPrefix(request.User, outageUser) {
+			return fmt.Errorf("the controller is not allowed to %s %s (%s)", request.Verb, resource, request.URI)
 		}
 		used[fmt.Sprintf("%s %s.%s", request.Verb, resource, request.APIGroup)] = true
 	}
 	var errs []error
-	for _, rule := range slices.Concat(foosRights, leasesRights) {
+	for _, rule := range slices.Concat(foosRules, leasesRules) {
 		for _, verb := range rule.Verbs {
-			right := fmt.Sprintf("%s %s.%s", verb, rule.Resources[0], rule.APIGroups[0])
-			if !used[right] && rule.Resources[0] != "foos/finalizers" {
-				errs = append(errs, fmt.Errorf("no test has the program use its right to %s: it is spare, or a test is missing", right))
+			permission := fmt.Sprintf("%s %s.%s", verb, rule.Resources[0], rule.APIGroups[0])
+			if !used[permission] && rule.Resources[0] != "foos/finalizers" {
+				errs = append(errs, fmt.Errorf("the permission to %s is granted but not used by any test", permission))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// buildProgram builds the program under test, with the race detector where there is a C compiler for it.
-func buildProgram(dir string) (string, error) {
+// buildController builds the controller, with the race detector if there is a C compiler.
+func buildController(dir string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(dir, "sample-controller"))
 	if err != nil {
 		return "", err
@@ -127,7 +127,7 @@ func buildProgram(dir string) (string, error) {
 	build := exec.Command("go", append(args, ".")...)
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the program: %w\n%s", err, output)
+		return "", fmt.Errorf("building the controller: %w\n%s", err, output)
 	}
 	return path, nil
 }

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,13 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
 )
 
-// immediately is how long something may take that a watch event brings about.
-const immediately = time.Second
+// watchLatency bounds the time from a watch event to the reaction of the controller.
+const watchLatency = time.Second
 
-func TestAForeignDeploymentIsLeftAloneUntilItGoes(t *testing.T) {
+func TestNameConflict(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other:latest")
@@ -32,7 +30,7 @@ func TestAForeignDeploymentIsLeftAloneUntilItGoes(t *testing.T) {
 	foo := createFoo(t, namespace, "waiting", "taken", 1)
 
 	message := `Resource "taken" already exists and is not managed by Foo`
-	wantEvent(t, foo, corev1.EventTypeWarning, "ErrResourceExists", message)
+	waitForEvent(t, foo, corev1.EventTypeWarning, "ErrResourceExists", message)
 	controller.waitForLog(message[len(`Resource "taken" `):])
 	eventually(t, convergence, func() error {
 		conditions := getFoo(t, namespace, "waiting").Status.Conditions
@@ -43,30 +41,28 @@ func TestAForeignDeploymentIsLeftAloneUntilItGoes(t *testing.T) {
 		}
 		return nil
 	})
-	if after := getDeployment(t, namespace, "taken"); after.Generation != before.Generation || len(after.OwnerReferences) > 0 {
-		t.Errorf("the foreign Deployment was changed: %v", after)
-	}
+	checkUnchanged(t, before)
 
 	kubectl(t, "delete", "-n", namespace, "deployment/taken")
-	wantReplicas(t, namespace, "waiting", 1)
+	waitForReplicas(t, namespace, "waiting", 1)
 	if deployment := getDeployment(t, namespace, "taken"); !metav1.IsControlledBy(deployment, foo) {
-		t.Errorf("owner references = %v, want the Foo that was waiting", deployment.OwnerReferences)
+		t.Errorf("owner references = %v, want the waiting Foo", deployment.OwnerReferences)
 	}
 	if meta.FindStatusCondition(getFoo(t, namespace, "waiting").Status.Conditions, samplev1alpha1.ConditionStalled) != nil {
-		t.Error("the condition Stalled is still there")
+		t.Error("the Stalled condition was not removed")
 	}
 }
 
-// Not parallel: it measures times.
-func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
+// Not parallel: it measures latency.
+func TestFreedNameIsTakenOver(t *testing.T) {
 	namespace := newNamespace(t)
 	controller := startController(t, namespace)
-	kubectl(t, "create", "deployment", "-n", namespace, "wanted", "--image=other")
+	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other")
 	waiting := map[types.UID]string{}
 	for i := range 2 {
 		name := fmt.Sprintf("waiting-%d", i)
-		waiting[createFoo(t, namespace, name, "wanted", 1).UID] = name
-		// After ten retries the next one is seconds away: it is not the backoff that serves them in time.
+		waiting[createFoo(t, namespace, name, "taken", 1).UID] = name
+		// After ten failed attempts the backoff is several seconds, so that a retry cannot pass for a reaction to the event.
 		eventually(t, convergence, func() error {
 			count := 0
 			for line := range strings.Lines(controller.log.String()) {
@@ -75,78 +71,69 @@ func TestAWaitingFooGetsAFreedNameAtOnce(t *testing.T) {
 				}
 			}
 			if count < 10 {
-				return fmt.Errorf("%d retries", count)
+				return fmt.Errorf("got %d failed attempts, want 10", count)
 			}
 			return nil
 		})
 	}
 
-	kubectl(t, "delete", "-n", namespace, "deployment/wanted")
+	kubectl(t, "delete", "-n", namespace, "deployment/taken")
 	var winner string
-	eventually(t, immediately, func() error {
-		deployment, err := findDeployment(t, namespace, "wanted")
+	eventually(t, watchLatency, func() error {
+		deployment, err := findDeployment(t, namespace, "taken")
 		if err != nil {
 			return err
 		}
 		owner := metav1.GetControllerOf(deployment)
 		if owner == nil {
-			return errors.New("nobody has the name yet")
+			return errors.New("the Deployment has no controller yet")
 		}
 		winner = waiting[owner.UID]
 		delete(waiting, owner.UID)
 		return nil
 	})
-	wantReplicas(t, namespace, winner, 1)
+	waitForReplicas(t, namespace, winner, 1)
 
-	// It changes hands: an edit gives it to the one that still waits.
+	// A change of the controller reference must be noticed as well.
 	for _, loser := range waiting {
-		owner, err := json.Marshal(metav1.NewControllerRef(getFoo(t, namespace, loser), ownership.FooKind))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kubectl(t, "patch", "-n", namespace, "deployment/wanted", "--type=merge", "-p",
-			fmt.Sprintf(`{"metadata":{"ownerReferences":[%s]}}`, owner))
-		eventually(t, immediately, func() error {
+		setController(t, namespace, "taken", getFoo(t, namespace, loser))
+		eventually(t, watchLatency, func() error {
 			ready := meta.FindStatusCondition(getFoo(t, namespace, loser).Status.Conditions, samplev1alpha1.ConditionReady)
 			if ready.Reason == "ErrResourceExists" {
-				return fmt.Errorf("%s still waits: %s", loser, ready.Message)
+				return fmt.Errorf("%s is still waiting: %s", loser, ready.Message)
 			}
 			return nil
 		})
-		wantReason(t, namespace, winner, "ErrResourceExists")
+		waitForStalled(t, namespace, winner, "ErrResourceExists")
 	}
 }
 
-func TestAWaitingFooTakesOverFromOneThatIsDeleted(t *testing.T) {
+func TestNameOfDeletedFooIsTakenOver(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createFoo(t, namespace, "first", "wanted", 1)
-	wantReplicas(t, namespace, "first", 1)
-	second := createFoo(t, namespace, "second", "wanted", 2)
-	wantReason(t, namespace, "second", "ErrResourceExists")
+	createReadyFoo(t, namespace, "first", "taken", 1)
+	second := createFoo(t, namespace, "second", "taken", 2)
+	waitForStalled(t, namespace, "second", "ErrResourceExists")
 	kubectl(t, "delete", "-n", namespace, "foo/first")
-	wantReplicasWithin(t, 2*convergence, namespace, "second", 2)
-	if !metav1.IsControlledBy(getDeployment(t, namespace, "wanted"), second) {
-		t.Error("the Deployment does not belong to the Foo that waited")
+	waitForReplicasWithin(t, 2*convergence, namespace, "second", 2)
+	if !metav1.IsControlledBy(getDeployment(t, namespace, "taken"), second) {
+		t.Error("the Deployment is not controlled by the waiting Foo")
 	}
 }
 
-func TestADeploymentThatAppearsJustBeforeItsCreationIsNotTouched(t *testing.T) {
+func TestNameConflictOnCreate(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	gate := startGate(t)
-	gate.startController(t, namespace)
+	_, creates := startWithHeldCreates(t, namespace)
 	createFoo(t, namespace, "slow", "taken", 1)
-	creation := <-gate.arrived
+	create := <-creates
 	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other")
 	before := getDeployment(t, namespace, "taken")
-	close(creation)
-	wantReason(t, namespace, "slow", "ErrResourceExists")
-	if after := getDeployment(t, namespace, "taken"); after.Generation != before.Generation || len(after.OwnerReferences) > 0 {
-		t.Errorf("the Deployment of someone else was changed: %+v", after)
-	}
-	if countPrefix(requestsOf(t, namespace), "get deployments") == 0 {
+	close(create)
+	waitForStalled(t, namespace, "slow", "ErrResourceExists")
+	checkUnchanged(t, before)
+	if countPrefix(requestsIn(t, namespace), "get deployments") == 0 {
 		t.Error("the conflict was not resolved by a live read")
 	}
 }

@@ -16,50 +16,50 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// restarted is an instance of the program that is started again whenever it ends, as a kubelet does it.
-type restarted struct {
+// restartingInstance is a controller that is started again when it exits, like a container by the kubelet.
+type restartingInstance struct {
 	t     *testing.T
 	proxy *faults.Proxy
 	start func() *process
 
 	lock     sync.Mutex
 	runs     []*process
-	told     map[*process]syscall.Signal // what ended those that were told to
+	signaled map[*process]syscall.Signal // the terminating signal, if any
 	stopping chan struct{}
 	stopped  chan struct{}
 }
 
-// restartDelay is how long an instance is away between two runs.
+// restartDelay is the time between the exit of a run and the next start.
 const restartDelay = time.Second
 
-// startRestarted starts one of the instances that elect one of them by a Lease in a namespace, and serve all namespaces.
-func startRestarted(t *testing.T, namespace string, number int, seed uint64) *restarted {
+// startRestartingInstance starts an instance for all namespaces whose Lease is in namespace.
+func startRestartingInstance(t *testing.T, namespace string, number int, seed uint64) *restartingInstance {
 	t.Helper()
-	in := &restarted{
-		t: t, proxy: startProxy(t, fmt.Sprintf("%s-%d", stricken, number), seed+uint64(number)),
-		told: map[*process]syscall.Signal{}, stopping: make(chan struct{}), stopped: make(chan struct{}),
+	in := &restartingInstance{
+		t: t, proxy: startProxy(t, fmt.Sprintf("%s-%d", outageUser, number), seed+uint64(number)),
+		signaled: map[*process]syscall.Signal{}, stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	in.start = func() *process {
-		return startBehind(t, in.proxy, append(electionFlags(namespace), "-resync-period", resyncPeriod.String())...)
+		return startBehindProxy(t, in.proxy, append(electionFlags(namespace), "-resync-period", resyncPeriod.String())...)
 	}
 	in.runs = []*process{in.start()}
-	go in.keepRunning()
-	t.Cleanup(func() { <-in.stopped }) // So that nothing is started once the test is over.
+	go in.restartOnExit()
+	t.Cleanup(func() { <-in.stopped }) // so that no process is started after the test
 	return in
 }
 
-func (in *restarted) current() *process {
+func (in *restartingInstance) current() *process {
 	in.lock.Lock()
 	defer in.lock.Unlock()
 	return in.runs[len(in.runs)-1]
 }
 
-func (in *restarted) keepRunning() {
+func (in *restartingInstance) restartOnExit() {
 	defer close(in.stopped)
 	for {
 		select {
 		case <-in.current().exited:
-		case <-in.t.Context().Done(): // It is killed by its own clean-up, which comes later.
+		case <-in.t.Context().Done(): // The process is killed by its own cleanup function, which runs later.
 			return
 		}
 		select {
@@ -76,29 +76,28 @@ func (in *restarted) keepRunning() {
 	}
 }
 
-// tell sends the newest run a signal that ends it. One that was told to end, and takes its time, is not told so again: the second
-// time it would exit at once, with 1.
-func (in *restarted) tell(signal syscall.Signal) {
+// terminate sends SIGTERM or SIGKILL to the current run. A second SIGTERM is not sent, because it would not be a graceful shutdown.
+func (in *restartingInstance) terminate(signal syscall.Signal) {
 	in.lock.Lock()
 	defer in.lock.Unlock()
 	run := in.runs[len(in.runs)-1]
-	if signal == syscall.SIGTERM && in.told[run] == syscall.SIGTERM {
+	if signal == syscall.SIGTERM && in.signaled[run] == syscall.SIGTERM {
 		return
 	}
-	if run.command.Process.Signal(signal) == nil { // Otherwise it has ended just now.
-		in.told[run] = signal
+	if run.command.Process.Signal(signal) == nil { // Otherwise it has just exited.
+		in.signaled[run] = signal
 	}
 }
 
-// stop ends the instance and judges all that it was: how each run ended, and what it said.
-func (in *restarted) stop() {
+// stop shuts the instance down and checks the exit code and the log of each run.
+func (in *restartingInstance) stop() {
 	in.t.Helper()
 	close(in.stopping)
-	in.tell(syscall.SIGTERM)
+	in.terminate(syscall.SIGTERM)
 	select {
 	case <-in.stopped:
 	case <-time.After(20 * time.Second):
-		in.t.Error("the program still runs 20 s after it was told to end")
+		in.t.Error("the controller is still running 20 s after SIGTERM")
 		return
 	}
 	for i, run := range in.runs {
@@ -106,137 +105,134 @@ func (in *restarted) stop() {
 		code := run.command.ProcessState.ExitCode()
 		mayFail := !last && (strings.Contains(run.lastLine(), "the leader lease was lost") || strings.Contains(run.lastLine(), "cannot be reached"))
 		switch {
-		case in.told[run] == syscall.SIGKILL:
-		case in.told[run] == syscall.SIGTERM && code == 0:
+		case in.signaled[run] == syscall.SIGKILL:
+		case in.signaled[run] == syscall.SIGTERM && code == 0:
 		case code == 1 && mayFail:
 		default:
-			in.t.Errorf("the program, told to end by %d, exited with %d and said last: %s", in.told[run], code, run.lastLine())
+			in.t.Errorf("the controller exited with code %d after signal %d; last line: %s", code, in.signaled[run], run.lastLine())
 		}
-		wantHealthy(in.t, run.log.String())
+		checkLog(in.t, run.log.String())
 	}
 }
 
-// mishaps befall the instances and the cluster, one after the other, until they are stopped, while a share of all requests fails.
-type mishaps struct {
+// faultInjector injects random faults into the instances and the cluster, one after the other, while requests fail at random.
+type faultInjector struct {
 	t         *testing.T
 	random    *rand.Rand
-	instances []*restarted
+	instances []*restartingInstance
 	counts    map[string]int
-	enough    chan struct{}
-	done      chan struct{}
-	// end returns once the last mishap is over.
-	end func()
+	stopping  chan struct{}
+	stopped   chan struct{}
+	// wait ends the injection once the current fault is over.
+	wait func()
 }
 
-// shareOfFaults is the share of requests and watches that fail during a random walk.
-const shareOfFaults = 0.1
+// requestFaultProbability is the probability that a request or watch fails during a random walk.
+const requestFaultProbability = 0.1
 
-var allMishaps = []struct {
+var processFaults = []struct {
 	name   string
-	befall func(m *mishaps, in *restarted)
+	inject func(f *faultInjector, in *restartingInstance)
 }{
-	{"program killed", func(_ *mishaps, in *restarted) { in.tell(syscall.SIGKILL) }},
-	{"program told to end", func(_ *mishaps, in *restarted) { in.tell(syscall.SIGTERM) }},
-	{"program frozen", func(m *mishaps, in *restarted) {
+	{"controller killed", func(_ *faultInjector, in *restartingInstance) { in.terminate(syscall.SIGKILL) }},
+	{"controller terminated", func(_ *faultInjector, in *restartingInstance) { in.terminate(syscall.SIGTERM) }},
+	{"controller frozen", func(f *faultInjector, in *restartingInstance) {
 		run := in.current().command.Process
-		run.Signal(syscall.SIGSTOP) // Both fail only if it has ended.
-		m.wait(2 * leaseDuration)
+		run.Signal(syscall.SIGSTOP) // Both signals fail only if the process has exited.
+		sleep(f.t, 2*leaseDuration)
 		run.Signal(syscall.SIGCONT)
 	}},
-	{"program cut off", func(m *mishaps, in *restarted) {
-		in.proxy.SetRules(faults.Rule{Name: "request while cut off", Fault: faults.Drop})
-		in.proxy.CutConnections()
-		m.wait(2 * leaseDuration)
-		in.proxy.SetRules(randomFaults(shareOfFaults)...)
+	{"controller partitioned", func(f *faultInjector, in *restartingInstance) {
+		in.proxy.SetRules(faults.Rule{Name: "request while partitioned", Fault: faults.DropRequest})
+		in.proxy.CloseConnections()
+		sleep(f.t, 2*leaseDuration)
+		in.proxy.SetRules(randomFaults(requestFaultProbability)...)
 	}},
-	{"connections cut", func(_ *mishaps, in *restarted) { in.proxy.CutConnections() }},
-	{"watches stand still", func(m *mishaps, in *restarted) {
-		in.proxy.Freeze(m.someView()...)
-		m.wait(stillness)
-		in.proxy.Thaw()
+	{"connections closed", func(_ *faultInjector, in *restartingInstance) { in.proxy.CloseConnections() }},
+	{"watches held", func(f *faultInjector, in *restartingInstance) {
+		in.proxy.HoldWatches(f.randomResources()...)
+		sleep(f.t, watchFaultDuration)
+		in.proxy.ReleaseWatches()
 	}},
-	{"watches cut", func(m *mishaps, in *restarted) {
-		in.proxy.CutWatches(m.someView()...)
-		m.wait(stillness)
-		in.proxy.MendWatches(m.random.IntN(2) == 0)
+	{"watches interrupted", func(f *faultInjector, in *restartingInstance) {
+		in.proxy.InterruptWatches(f.randomResources()...)
+		sleep(f.t, watchFaultDuration)
+		in.proxy.ResumeWatches(f.random.IntN(2) == 0)
 	}},
-	{"API server killed", func(m *mishaps, _ *restarted) { m.outage(kill(cluster.APIServer), restart(cluster.APIServer)) }},
-	{"API server frozen", func(m *mishaps, _ *restarted) { m.outage(freeze(cluster.APIServer), resume(cluster.APIServer)) }},
-	{"etcd killed", func(m *mishaps, _ *restarted) { m.outage(kill(cluster.Etcd), restart(cluster.Etcd)) }},
-	{"etcd frozen", func(m *mishaps, _ *restarted) { m.outage(freeze(cluster.Etcd), resume(cluster.Etcd)) }},
-	{"controller manager killed", func(m *mishaps, _ *restarted) {
-		m.outage(kill(cluster.ControllerManager), restart(cluster.ControllerManager))
-		waitForControllerManager(m.t) // If the API server is struck before, it gives up.
+	{"API server killed", func(f *faultInjector, _ *restartingInstance) {
+		f.outage(kill(cluster.APIServer), restart(cluster.APIServer))
 	}},
-	{"permissions taken away", func(m *mishaps, _ *restarted) { m.outage(takePermissions, givePermissions) }},
+	{"API server frozen", func(f *faultInjector, _ *restartingInstance) {
+		f.outage(freeze(cluster.APIServer), resume(cluster.APIServer))
+	}},
+	{"etcd killed", func(f *faultInjector, _ *restartingInstance) { f.outage(kill(cluster.Etcd), restart(cluster.Etcd)) }},
+	{"etcd frozen", func(f *faultInjector, _ *restartingInstance) { f.outage(freeze(cluster.Etcd), resume(cluster.Etcd)) }},
+	{"controller manager killed", func(f *faultInjector, _ *restartingInstance) {
+		f.outage(kill(cluster.ControllerManager), restart(cluster.ControllerManager))
+		waitForControllerManager(f.t) // It exits if the API server is not available at startup.
+	}},
+	{"permissions revoked", func(f *faultInjector, _ *restartingInstance) { f.outage(revokePermissions, restorePermissions) }},
 }
 
-// startMishaps has mishaps befall instances from now on.
-func startMishaps(t *testing.T, instances []*restarted, seed uint64) *mishaps {
-	m := &mishaps{
+func startFaultInjector(t *testing.T, instances []*restartingInstance, seed uint64) *faultInjector {
+	f := &faultInjector{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), instances: instances, counts: map[string]int{},
-		enough: make(chan struct{}), done: make(chan struct{}),
+		stopping: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	m.end = sync.OnceFunc(func() {
-		close(m.enough)
-		<-m.done
+	f.wait = sync.OnceFunc(func() {
+		close(f.stopping)
+		<-f.stopped
 	})
 	for _, in := range instances {
-		in.proxy.SetRules(randomFaults(shareOfFaults)...)
+		in.proxy.SetRules(randomFaults(requestFaultProbability)...)
 	}
-	go m.run()
-	t.Cleanup(m.end) // A test that fails does not stop them, and the tests that follow need what they broke.
-	return m
+	go f.run()
+	t.Cleanup(f.wait) // The tests that follow need a working cluster, even if this test fails.
+	return f
 }
 
-func (m *mishaps) run() {
-	defer close(m.done)
+func (f *faultInjector) run() {
+	defer close(f.stopped)
 	for {
 		select {
-		case <-m.enough:
+		case <-f.stopping:
 			return
-		case <-m.t.Context().Done():
+		case <-f.t.Context().Done():
 			return
-		case <-time.After(someTime(m.random, 2*time.Second)):
+		case <-time.After(randomDuration(f.random, 2*time.Second)):
 		}
-		mishap := allMishaps[m.random.IntN(len(allMishaps))]
-		note(m.t, mishap.name)
-		m.counts[mishap.name]++
-		mishap.befall(m, m.instances[m.random.IntN(len(m.instances))])
+		fault := processFaults[f.random.IntN(len(processFaults))]
+		logStep(f.t, fault.name)
+		f.counts[fault.name]++
+		fault.inject(f, f.instances[f.random.IntN(len(f.instances))])
 	}
 }
 
-// stop returns once the last mishap is over, and no request fails any more. It returns how often each fault struck.
-func (m *mishaps) stop() map[string]int {
-	m.t.Helper()
-	m.end()
-	for _, in := range m.instances {
+// stop ends all faults and returns the number of injected faults by name.
+func (f *faultInjector) stop() map[string]int {
+	f.t.Helper()
+	f.wait()
+	for _, in := range f.instances {
 		in.proxy.SetRules()
-		m.counts = sum(m.counts, in.proxy.Injected())
+		f.counts = addCounts(f.counts, in.proxy.Injected())
 	}
-	return m.counts
+	return f.counts
 }
 
-func (m *mishaps) someView() []string { return views[m.random.IntN(len(views))] }
-
-func (m *mishaps) outage(begin, end func(t *testing.T)) {
-	begin(m.t)
-	m.wait(someTime(m.random, outageTime))
-	end(m.t)
+func (f *faultInjector) randomResources() []string {
+	return watchedResources[f.random.IntN(len(watchedResources))]
 }
 
-// wait returns after a time, or at the end of the test.
-func (m *mishaps) wait(duration time.Duration) {
-	select {
-	case <-time.After(duration):
-	case <-m.t.Context().Done():
-	}
+func (f *faultInjector) outage(begin, end func(t *testing.T)) {
+	begin(f.t)
+	sleep(f.t, randomDuration(f.random, outageDuration))
+	end(f.t)
 }
 
-// note logs what happens, and when, for whoever has to find out why a walk failed.
-func note(t *testing.T, what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }
+// logStep logs a step of a random walk with its time, for the analysis of failures.
+func logStep(t *testing.T, step string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), step) }
 
-// someTime returns a random time below a limit.
-func someTime(random *rand.Rand, limit time.Duration) time.Duration {
+// randomDuration returns a random duration below a limit.
+func randomDuration(random *rand.Rand, limit time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(limit)))
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,14 +24,13 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// user is the name by which the API server knows the program under test, unless a test runs more than one. The permissions
-// are the group's.
+// user is the user name of the controller, unless a test runs several instances. Permissions are bound to the group.
 const (
 	user  = "sample-controller"
 	group = "sample-controllers"
 )
 
-// process is a running program under test.
+// process is a running controller.
 type process struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -38,42 +38,37 @@ type process struct {
 	exited  chan struct{}
 }
 
-// startController starts the program as user, and waits until its workers have started. It watches only namespace unless
-// that is empty.
+// startController starts a controller for a namespace, or for all if namespace is empty, and waits until its workers have started.
 func startController(t *testing.T, namespace string, flags ...string) *process {
 	t.Helper()
 	args := append([]string{"-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-v=4"}, flags...)
-	p := startCommand(t, local.Command(context.Background(), program, args...), "KUBE_CACHE_MUTATION_DETECTOR=true")
+	p := startCommand(t, local.Command(context.Background(), controllerBinary, args...), "KUBE_CACHE_MUTATION_DETECTOR=true")
 	p.waitForLog("Started workers")
 	return p
 }
 
-// kubeconfigFor returns the path of a kubeconfig of a user with the permissions of the program under test.
+// kubeconfigFor returns the path of a kubeconfig for a user with the permissions of the controller.
 func kubeconfigFor(t *testing.T, user string) string {
 	t.Helper()
 	kubeconfig, err := local.KubeconfigFor(user, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	return kubeconfig
 }
 
-// startProgram starts the program with the given flags and a bare environment. It is killed at the end of the test, whose
-// log shows what it said if the test fails.
-func startProgram(t *testing.T, flags ...string) *process {
+// startProcess starts the controller with an empty environment. It is killed at the end of the test, and its output is logged if the
+// test failed.
+func startProcess(t *testing.T, flags ...string) *process {
 	t.Helper()
-	return startCommand(t, local.Command(context.Background(), program, flags...)) // It never outlives the cluster.
+	return startCommand(t, local.Command(context.Background(), controllerBinary, flags...))
 }
 
-// startCommand is startProgram for a command that runs the program, with an environment of just these variables.
+// startCommand is startProcess for any command that runs the controller, and with an environment.
 func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *process {
 	t.Helper()
 	p := &process{t: t, command: command, log: &syncBuffer{}, exited: make(chan struct{})}
 	p.command.Env = append([]string{"GORACE=exitcode=66 halt_on_error=1"}, environment...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, p.command.Start())
 	go func() {
 		p.command.Wait()
 		close(p.exited)
@@ -85,42 +80,36 @@ func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *proce
 			t.Error("the race detector found a data race")
 		}
 		if t.Failed() {
-			t.Logf("%q said:\n%s", p.command.Args, p.log)
+			t.Logf("output of %q:\n%s", p.command.Args, p.log)
 		}
 	})
 	return p
 }
 
-// startProxy starts a proxy in front of the API server, whose requests are those of a user.
+// startProxy starts a proxy that sends requests to the API server as a user.
 func startProxy(t *testing.T, user string, seed uint64) *faults.Proxy {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(t, user))
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	proxy, err := faults.Start(config, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	t.Cleanup(proxy.Close)
 	return proxy
 }
 
-// startBehind starts a program that reaches the API server through a proxy.
-func startBehind(t *testing.T, proxy *faults.Proxy, flags ...string) *process {
+// startBehindProxy starts a controller that connects to the API server through a proxy.
+func startBehindProxy(t *testing.T, proxy *faults.Proxy, flags ...string) *process {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	return startProgram(t, append([]string{"-kubeconfig", kubeconfig, "-v=4"}, flags...)...)
+	requireNoError(t, proxy.WriteKubeconfig(kubeconfig))
+	return startProcess(t, append([]string{"-kubeconfig", kubeconfig, "-v=4"}, flags...)...)
 }
 
 func (p *process) waitForLog(text string) {
 	p.t.Helper()
 	eventually(p.t, 30*time.Second, func() error {
 		if !strings.Contains(p.log.String(), text) {
-			return errors.New("the program has not said " + text)
+			return fmt.Errorf("the controller has not logged %q", text)
 		}
 		return nil
 	})
@@ -128,31 +117,36 @@ func (p *process) waitForLog(text string) {
 
 func (p *process) signal(signal syscall.Signal) {
 	p.t.Helper()
-	if err := p.command.Process.Signal(signal); err != nil {
-		p.t.Fatal(err)
-	}
+	requireNoError(p.t, p.command.Process.Signal(signal))
 }
 
-// wantExit waits for the end of the program and checks its exit code.
-func (p *process) wantExit(code int, timeout time.Duration) {
+// stop shuts the controller down gracefully.
+func (p *process) stop(timeout time.Duration) {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	p.waitForExit(0, timeout)
+}
+
+// waitForExit waits until the process exits and checks its exit code.
+func (p *process) waitForExit(code int, timeout time.Duration) {
 	p.t.Helper()
 	select {
 	case <-p.exited:
 	case <-time.After(timeout):
-		p.t.Fatalf("the program still runs after %s", timeout)
+		p.t.Fatalf("the controller is still running after %s", timeout)
 	}
 	if got := p.command.ProcessState.ExitCode(); got != code {
 		p.t.Fatalf("exit code = %d, want %d", got, code)
 	}
 }
 
-// lastLine returns the last line that the program printed.
+// lastLine returns the last line of the output.
 func (p *process) lastLine() string {
 	lines := strings.Split(strings.TrimSpace(p.log.String()), "\n")
 	return lines[len(lines)-1]
 }
 
-// syncBuffer is a bytes.Buffer for more than one goroutine.
+// syncBuffer is a bytes.Buffer that is safe for concurrent use.
 type syncBuffer struct {
 	lock   sync.Mutex
 	buffer bytes.Buffer
@@ -170,41 +164,30 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
-// gate stands between the program and the API server and holds up each creation of a Deployment until the test lets it
-// through.
-type gate struct {
-	proxy *faults.Proxy
-	// arrived delivers, for each creation that arrives, the channel that lets it through when it is closed.
-	arrived chan chan struct{}
-}
-
-func startGate(t *testing.T) *gate {
+// startWithHeldCreates starts a controller whose create requests for Deployments are held. For each of them creates delivers a
+// channel that releases the request when it is closed.
+func startWithHeldCreates(t *testing.T, namespace string, flags ...string) (controller *process, creates <-chan chan struct{}) {
 	t.Helper()
-	g := &gate{proxy: startProxy(t, user, 0), arrived: make(chan chan struct{})}
-	g.proxy.SetRules(faults.Rule{Verbs: []string{"create"}, Resources: []string{"deployments"}, Fault: faults.During(func() {
-		pass := make(chan struct{})
+	held := make(chan chan struct{})
+	proxy := startProxy(t, user, 0)
+	proxy.SetRules(faults.Rule{Verbs: []string{"create"}, Resources: []string{"deployments"}, Fault: faults.During(func() {
+		release := make(chan struct{})
 		select {
-		case g.arrived <- pass:
+		case held <- release:
 		case <-t.Context().Done():
 			return
 		}
 		select {
-		case <-pass:
+		case <-release:
 		case <-t.Context().Done():
 		}
 	})})
-	return g
+	controller = startBehindProxy(t, proxy, append([]string{"-namespace", namespace}, flags...)...)
+	controller.waitForLog("Started workers")
+	return controller, held
 }
 
-// startController starts a program that reaches the API server through the gate.
-func (g *gate) startController(t *testing.T, namespace string, flags ...string) *process {
-	t.Helper()
-	p := startBehind(t, g.proxy, append([]string{"-namespace", namespace}, flags...)...)
-	p.waitForLog("Started workers")
-	return p
-}
-
-// grantPermissions gives group what the manifests give the program, and Leases of any name.
+// grantPermissions grants the permissions of the manifests to group, and access to Leases of any name.
 func grantPermissions(client kubernetes.Interface) error {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -212,7 +195,7 @@ func grantPermissions(client kubernetes.Interface) error {
 			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
 		},
 	}
-	for _, rule := range foosRights {
+	for _, rule := range foosRules {
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: rule.APIGroups, Resources: rule.Resources, Verbs: rule.Verbs})
 	}
 	binding := &rbacv1.ClusterRoleBinding{

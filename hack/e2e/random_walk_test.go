@@ -29,44 +29,44 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", 0, "how long to begin random walks; at least one is made")
-	soakSeed = flag.Uint64("seed", 0, "of the first random walk; 0 chooses one")
+	soakTime = flag.Duration("soak", 0, "start random walks for this time; at least one")
+	soakSeed = flag.Uint64("seed", 0, "seed of the first random walk; 0 is a random one")
 )
 
 const (
-	// stepsOfAWalk is how many acts users do in a random walk, and stepPeriod the longest time between two.
-	stepsOfAWalk = 80
+	// walkSteps is the number of user actions in a random walk, and stepPeriod the maximum time between two of them.
+	walkSteps    = 80
 	stepPeriod   = 400 * time.Millisecond
 	resyncPeriod = 5 * time.Second
-	// eventRetryDelay is longer than what a failed event waits until it is sent again.
+	// eventRetryDelay bounds the time until an event is sent again after an error.
 	eventRetryDelay = 6 * time.Second
 )
 
-// Not parallel: it strikes the API server, and its programs serve all namespaces.
+// Not parallel: the controllers watch all namespaces, and faults affect the whole cluster.
 func TestRandomWalks(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1e6) + 1
 	}
-	var without, with figures
+	var total, totalWithFaults walkStats
 	violations := 0
 	defer func() {
-		t.Logf("random walks\nwithout faults: %s\nwith faults: %s\nviolations: %d", &without, &with, violations)
+		t.Logf("random walks\nwithout faults: %s\nwith faults: %s\nviolations: %d", &total, &totalWithFaults, violations)
 	}()
 	for end := time.Now().Add(*soakTime); ; seed++ {
 		passed := t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			var faultless, faulty figures
-			t.Run("without faults", func(t *testing.T) { faultless = walkRandomly(t, seed, false) })
-			t.Run("with faults", func(t *testing.T) { faulty = walkRandomly(t, seed, true) })
-			without.add(faultless)
-			with.add(faulty)
-			if most := 2 * faultless.writes; faulty.writes > most {
-				t.Errorf("%d writes with faults, want at most %d, twice those without", faulty.writes, most)
+			var baseline, faulty walkStats
+			t.Run("without faults", func(t *testing.T) { baseline = runRandomWalk(t, seed, false) })
+			t.Run("with faults", func(t *testing.T) { faulty = runRandomWalk(t, seed, true) })
+			total.add(baseline)
+			totalWithFaults.add(faulty)
+			if limit := 2 * baseline.writes; faulty.writes > limit {
+				t.Errorf("got %d writes with faults, want at most %d, twice those without", faulty.writes, limit)
 			}
 		})
 		if !passed {
 			violations++
-			t.Logf("this walk again: make soak SOAK=0 SEED=%d", seed)
+			t.Logf("repeat this walk with: make soak SOAK=0 SEED=%d", seed)
 		}
 		if time.Now().After(end) {
 			return
@@ -74,129 +74,121 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// walkRandomly has users act at random while two programs follow, and then go back to where they began.
-func walkRandomly(t *testing.T, seed uint64, withFaults bool) figures {
+// runRandomWalk performs random user actions while two controllers run, and then restores the initial state.
+func runRandomWalk(t *testing.T, seed uint64, withFaults bool) walkStats {
 	u := newUsers(t, seed)
-	instances := []*restarted{startRestarted(t, u.namespaces[0], 1, seed), startRestarted(t, u.namespaces[0], 2, seed)}
+	instances := []*restartingInstance{
+		startRestartingInstance(t, u.namespaces[0], 1, seed), startRestartingInstance(t, u.namespaces[0], 2, seed),
+	}
 	for i, foo := range u.foos {
-		foo.spec = samplev1alpha1.FooSpec{DeploymentName: firstName(i % foosInANamespace), Replicas: new(int32(1 + i%3))}
+		foo.spec = samplev1alpha1.FooSpec{DeploymentName: initialName(i % foosPerNamespace), Replicas: new(int32(1 + i%3))}
 		u.declare(foo)
 	}
-	u.wantSettled()
-	first := u.state()
+	u.waitForConvergence()
+	initial := u.state()
 
-	var m *mishaps
+	var injector *faultInjector
 	if withFaults {
-		m = startMishaps(t, instances, seed)
+		injector = startFaultInjector(t, instances, seed)
 	}
-	result := figures{walks: 1, acts: map[string]int{}}
-	for range stepsOfAWalk {
-		act := u.act()
-		result.acts[act]++
-		select {
-		case <-time.After(someTime(u.random, stepPeriod)):
-		case <-t.Context().Done():
-			return result
-		}
+	stats := walkStats{walks: 1, actions: map[string]int{}}
+	for range walkSteps {
+		stats.actions[u.step()]++
+		sleep(t, randomDuration(u.random, stepPeriod))
 	}
 	if withFaults {
-		result.faults = m.stop()
-		// The garbage collector takes an owner that was replaced by one of the same name while it did not look for the old one, and
-		// keeps what that has left, until it is started anew.
-		restartWatchers(t)
+		stats.faults = injector.stop()
+		// If a Foo was recreated while the watch of the garbage collector was interrupted, the collector takes the new Foo for the
+		// old one, and keeps the old Deployment until it is restarted.
+		restartDependents(t)
 	}
-	healed := time.Now()
-	u.wantSettled()
-	result.healing = []time.Duration{time.Since(healed)}
+	recovering := time.Now()
+	u.waitForConvergence()
+	stats.recoveryTimes = []time.Duration{time.Since(recovering)}
 
-	u.goHome()
-	u.wantSettled()
-	wantState(t, u.state(), first)
-	wantSilence(t, instances)
-	wantState(t, u.state(), first)
+	u.restoreInitialState()
+	u.waitForConvergence()
+	compareStates(t, u.state(), initial)
+	checkNoRequests(t, instances)
+	compareStates(t, u.state(), initial)
 
 	var requests [][]faults.Request
 	for _, in := range instances {
 		requests = append(requests, in.proxy.Requests())
-		u.history.learn(requests[len(requests)-1]...)
+		u.history.addResponses(requests[len(requests)-1]...)
 	}
 	for i, in := range instances {
-		u.history.judge(requests[i])
-		u.history.judgeLeadership(requests[i])
-		result.requests += len(requests[i])
-		result.writes += len(writesAmong(withoutLeases(requests[i])))
+		u.history.checkWrites(requests[i])
+		u.history.checkLeadership(requests[i])
+		stats.requests += len(requests[i])
+		stats.writes += len(writesIn(withoutLeases(requests[i])))
 		in.stop()
 	}
-	result.settling = u.history.settling
-	return result
+	stats.convergenceTimes = u.history.convergenceTimes
+	return stats
 }
 
-// goHome has all Foos declared as they were first, and takes away what is not theirs. They go by way of names that nobody has: two that have
-// each other's name would wait for one another.
-func (u *users) goHome() {
+// restoreInitialState declares the initial Foos and deletes Deployments that no Foo controls. Foos are first renamed to unused names,
+// because two Foos that have swapped their names would wait for each other.
+func (u *users) restoreInitialState() {
 	u.t.Helper()
 	for i, foo := range u.foos {
-		foo.spec = samplev1alpha1.FooSpec{DeploymentName: fmt.Sprintf("third-%d", i%foosInANamespace), Replicas: new(int32(1 + i%3))}
+		foo.spec = samplev1alpha1.FooSpec{DeploymentName: fmt.Sprintf("unused-%d", i%foosPerNamespace), Replicas: new(int32(1 + i%3))}
 		u.declare(foo)
 	}
-	u.wantSettled()
+	u.waitForConvergence()
 	for _, namespace := range u.namespaces {
-		there, err := list(u.t.Context(), namespace)
-		must(u.t, err)
-		for _, deployment := range there.deployments {
+		_, deployments, err := list(u.t.Context(), namespace)
+		requireNoError(u.t, err)
+		for _, deployment := range deployments {
 			if ownership.FooOf(&deployment) == nil {
 				u.deleteDeployment(namespace, deployment.Name)
 			}
 		}
 	}
 	for i, foo := range u.foos {
-		u.rename(foo, firstName(i%foosInANamespace))
+		u.rename(foo, initialName(i%foosPerNamespace))
 	}
 }
 
-// contents is what there is in a namespace.
-type contents struct {
-	foos        []samplev1alpha1.Foo
-	deployments []appsv1.Deployment
-}
-
-func list(ctx context.Context, namespace string) (contents, error) {
+// list returns the Foos and Deployments of a namespace.
+func list(ctx context.Context, namespace string) ([]samplev1alpha1.Foo, []appsv1.Deployment, error) {
 	foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return contents{}, err
+		return nil, nil, err
 	}
 	deployments, err := kubeClient.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return contents{}, err
+		return nil, nil, err
 	}
-	return contents{foos.Items, deployments.Items}, nil
+	return foos.Items, deployments.Items, nil
 }
 
-// wantSettled waits until all Foos are as declared, and each has what it wants, or says who keeps it from that.
-func (u *users) wantSettled() {
+// waitForConvergence waits until all Foos are as declared, and are Ready or report a name conflict.
+func (u *users) waitForConvergence() {
 	u.t.Helper()
 	for _, namespace := range u.namespaces {
 		eventually(u.t, 2*convergence, func() error {
-			there, err := list(u.t.Context(), namespace)
+			foos, deployments, err := list(u.t.Context(), namespace)
 			if err != nil {
 				return err
 			}
-			return u.settled(namespace, there)
+			return u.checkNamespace(namespace, foos, deployments)
 		})
 	}
 }
 
-// settled returns why a namespace with these contents is not settled, or nil.
-func (u *users) settled(namespace string, there contents) error {
-	named, owned := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
-	for i := range there.deployments {
-		deployment := &there.deployments[i]
+// checkNamespace returns an error unless a namespace with these Foos and Deployments is reconciled.
+func (u *users) checkNamespace(namespace string, foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) error {
+	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
+	for i := range deployments {
+		deployment := &deployments[i]
 		if deployment.DeletionTimestamp != nil {
-			return fmt.Errorf("the Deployment %s/%s is on its way out", namespace, deployment.Name)
+			return fmt.Errorf("Deployment %s/%s is being deleted", namespace, deployment.Name)
 		}
-		named[deployment.Name] = deployment
+		byName[deployment.Name] = deployment
 		if owner := ownership.FooOf(deployment); owner != nil {
-			owned[owner.UID] = append(owned[owner.UID], deployment.Name)
+			controlled[owner.UID] = append(controlled[owner.UID], deployment.Name)
 		}
 	}
 	declared := map[string]samplev1alpha1.FooSpec{}
@@ -206,77 +198,77 @@ func (u *users) settled(namespace string, there contents) error {
 		}
 	}
 	got := map[string]samplev1alpha1.FooSpec{}
-	for i := range there.foos {
-		foo := &there.foos[i]
+	for i := range foos {
+		foo := &foos[i]
 		got[foo.Name] = foo.Spec
-		if err := settledFoo(foo, named[foo.Spec.DeploymentName], owned[foo.UID]); err != nil {
-			return fmt.Errorf("%s/%s: %w: the Foo is %+v %+v, and owns %q", namespace, foo.Name, err, foo.Spec, foo.Status, owned[foo.UID])
+		if err := checkFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); err != nil {
+			return fmt.Errorf("Foo %s/%s %w: spec %+v, status %+v, controlled Deployments %q", namespace, foo.Name, err, foo.Spec, foo.Status, controlled[foo.UID])
 		}
-		delete(owned, foo.UID)
+		delete(controlled, foo.UID)
 	}
 	if !equality.Semantic.DeepEqual(got, declared) {
-		return fmt.Errorf("the Foos of %s are %+v, want %+v", namespace, got, declared)
+		return fmt.Errorf("the Foos in %s are %+v, want %+v", namespace, got, declared)
 	}
-	if len(owned) > 0 {
-		return fmt.Errorf("%s has Deployments of Foos that are gone: %q", namespace, owned)
+	if len(controlled) > 0 {
+		return fmt.Errorf("namespace %s has Deployments of deleted Foos: %q", namespace, controlled)
 	}
 	return nil
 }
 
-// settledFoo returns what is not settled about a Foo, for which there may be a Deployment of the wanted name.
-func settledFoo(foo *samplev1alpha1.Foo, wanted *appsv1.Deployment, owned []string) error {
-	if !tellsTheEnd(foo) {
-		return errors.New("it does not say how it stands")
+// checkFoo returns an error unless a Foo is reconciled. The Deployment is the one that the Foo names, or nil.
+func checkFoo(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, controlled []string) error {
+	if !isReconciled(foo) {
+		return errors.New("is neither Ready nor Stalled")
 	}
 	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	if wanted != nil && !ownership.Controls(foo, wanted) {
+	if deployment != nil && !ownership.Controls(foo, deployment) {
 		if ready.Reason != "ErrResourceExists" {
-			return errors.New("it should wait for the Deployment of someone else")
+			return errors.New("does not report the name conflict")
 		}
-		return nil // It keeps what it has, more than one if it was renamed again before the first could take over.
+		return nil // It keeps its Deployments. There are several if it was renamed again before the first rename was finished.
 	}
-	if !slices.Equal(owned, []string{foo.Spec.DeploymentName}) {
-		return errors.New("it should have the Deployment that it wants, and no other")
+	if !slices.Equal(controlled, []string{foo.Spec.DeploymentName}) {
+		return errors.New("does not control the Deployment that it names, or another one too")
 	}
-	replicas := *wanted.Spec.Replicas
-	if foo.Spec.Replicas != nil && *foo.Spec.Replicas != replicas || wanted.Spec.Template.Spec.Containers[0].Image != "nginx:latest" {
-		return fmt.Errorf("its Deployment is not as it wants: %+v", wanted.Spec)
+	replicas := *deployment.Spec.Replicas
+	if foo.Spec.Replicas != nil && *foo.Spec.Replicas != replicas || deployment.Spec.Template.Spec.Containers[0].Image != "nginx:latest" {
+		return fmt.Errorf("has a Deployment that differs from the desired state: %+v", deployment.Spec)
 	}
 	if ready.Status != metav1.ConditionTrue || foo.Status.Replicas != replicas || foo.Status.AvailableReplicas != replicas {
-		return fmt.Errorf("it should be Ready with %d replicas", replicas)
+		return fmt.Errorf("is not Ready with %d replicas", replicas)
 	}
 	return nil
 }
 
-// state describes all Foos and Deployments, but for what is different each time that they are made.
+// state returns all Foos and Deployments without the fields that differ when they are recreated.
 func (u *users) state() (state []string) {
 	u.t.Helper()
 	for i, namespace := range u.namespaces {
-		there, err := list(u.t.Context(), namespace)
-		must(u.t, err)
-		for _, foo := range there.foos {
+		foos, deployments, err := list(u.t.Context(), namespace)
+		requireNoError(u.t, err)
+		for _, foo := range foos {
 			for i := range foo.Status.Conditions {
 				foo.Status.Conditions[i].LastTransitionTime, foo.Status.Conditions[i].ObservedGeneration = metav1.Time{}, 0
 				foo.Status.Conditions[i].Message = ""
 			}
 			foo.Status.ObservedGeneration = 0
-			state = append(state, described(u.t, i, foo.Name, foo.Labels, foo.Finalizers, foo.Spec, foo.Status))
+			state = append(state, toJSON(u.t, i, foo.Name, foo.Labels, foo.Finalizers, foo.Spec, foo.Status))
 		}
-		for _, deployment := range there.deployments {
-			state = append(state, described(u.t, i, deployment.Name, deployment.Labels, ownership.FooOf(&deployment).Name, deployment.Spec))
+		for _, deployment := range deployments {
+			state = append(state, toJSON(u.t, i, deployment.Name, deployment.Labels, ownership.FooOf(&deployment).Name, deployment.Spec))
 		}
 	}
 	return state
 }
 
-func described(t *testing.T, about ...any) string {
+func toJSON(t *testing.T, values ...any) string {
 	t.Helper()
-	text, err := json.Marshal(about)
-	must(t, err)
+	text, err := json.Marshal(values)
+	requireNoError(t, err)
 	return string(text)
 }
 
-func wantState(t *testing.T, got, want []string) {
+func compareStates(t *testing.T, got, want []string) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
@@ -286,34 +278,21 @@ func wantState(t *testing.T, got, want []string) {
 	}
 }
 
-// wantSilence checks that for two resync periods the programs have nothing to ask or to say, but that the leader is there.
-func wantSilence(t *testing.T, instances []*restarted) {
+// checkNoRequests fails the test if the controllers make requests in two resync periods of a steady state, other than for the Lease.
+func checkNoRequests(t *testing.T, instances []*restartingInstance) {
 	t.Helper()
-	said := func() (requests []faults.Request) {
+	requests := func() (requests []faults.Request) {
 		for _, in := range instances {
 			requests = append(requests, withoutLeases(in.proxy.Requests())...)
 		}
 		return requests
 	}
-	var before []faults.Request
-	changed := time.Now()
-	eventually(t, convergence, func() error {
-		if now := said(); len(now) != len(before) {
-			before, changed = now, time.Now()
-		}
-		if since := time.Since(changed); since < eventRetryDelay {
-			return fmt.Errorf("the newest of %d requests was made %s ago", len(before), since)
-		}
-		return nil
-	})
-	select {
-	case <-time.After(2*resyncPeriod + time.Second):
-	case <-t.Context().Done():
-	}
-	now := said()
-	slices.SortFunc(now, func(a, b faults.Request) int { return a.Sent.Compare(b.Sent) })
-	for _, request := range now[min(len(before), len(now)):] {
-		t.Errorf("a request although nothing had changed: %+v", request)
+	before := len(waitUntilStable(t, eventRetryDelay, requests))
+	sleep(t, 2*resyncPeriod+time.Second)
+	after := requests()
+	slices.SortFunc(after, func(a, b faults.Request) int { return a.Sent.Compare(b.Sent) })
+	for _, request := range after[min(before, len(after)):] {
+		t.Errorf("unnecessary request in steady state: %+v", request)
 	}
 }
 
@@ -321,24 +300,24 @@ func withoutLeases(requests []faults.Request) []faults.Request {
 	return slices.DeleteFunc(requests, func(request faults.Request) bool { return request.Resource == "leases" })
 }
 
-// figures are what random walks have come to.
-type figures struct {
-	walks, requests, writes int
-	acts, faults            map[string]int
-	settling, healing       []time.Duration
+// walkStats are statistics of random walks.
+type walkStats struct {
+	walks, requests, writes         int
+	actions, faults                 map[string]int
+	convergenceTimes, recoveryTimes []time.Duration
 }
 
-func (f *figures) add(other figures) {
-	f.walks += other.walks
-	f.requests += other.requests
-	f.writes += other.writes
-	f.acts = sum(f.acts, other.acts)
-	f.faults = sum(f.faults, other.faults)
-	f.settling = append(f.settling, other.settling...)
-	f.healing = append(f.healing, other.healing...)
+func (s *walkStats) add(other walkStats) {
+	s.walks += other.walks
+	s.requests += other.requests
+	s.writes += other.writes
+	s.actions = addCounts(s.actions, other.actions)
+	s.faults = addCounts(s.faults, other.faults)
+	s.convergenceTimes = append(s.convergenceTimes, other.convergenceTimes...)
+	s.recoveryTimes = append(s.recoveryTimes, other.recoveryTimes...)
 }
 
-func sum(a, b map[string]int) map[string]int {
+func addCounts(a, b map[string]int) map[string]int {
 	total := map[string]int{}
 	for _, counts := range []map[string]int{a, b} {
 		for name, count := range counts {
@@ -348,14 +327,14 @@ func sum(a, b map[string]int) map[string]int {
 	return total
 }
 
-func (f *figures) String() string {
-	return fmt.Sprintf("%d walks\n  steps: %s\n  faults: %s\n  API requests: %d, of them %d writes other than of the Lease\n"+
-		"  until a Foo says how it stands: %s\n  until all do after the last step and the last fault: %s",
-		f.walks, counted(f.acts), counted(f.faults), f.requests, f.writes, percentiles(f.settling), percentiles(f.healing))
+func (s *walkStats) String() string {
+	return fmt.Sprintf("%d walks\n  user actions: %s\n  faults: %s\n  API requests: %d, including %d writes other than to the Lease\n"+
+		"  time until a Foo is Ready or Stalled: %s\n  time until all are after the last action and fault: %s",
+		s.walks, formatCounts(s.actions), formatCounts(s.faults), s.requests, s.writes, percentiles(s.convergenceTimes), percentiles(s.recoveryTimes))
 }
 
-// counted returns the sum of the counts, and each of them.
-func counted(counts map[string]int) string {
+// formatCounts returns the total and each of the counts.
+func formatCounts(counts map[string]int) string {
 	total := 0
 	var each []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -373,5 +352,5 @@ func percentiles(times []time.Duration) string {
 	at := func(percent int) time.Duration {
 		return times[(len(times)*percent+99)/100-1].Round(10 * time.Millisecond)
 	}
-	return fmt.Sprintf("p50 %s, p99 %s, max %s (%d times)", at(50), at(99), at(100), len(times))
+	return fmt.Sprintf("p50 %s, p99 %s, max %s (%d samples)", at(50), at(99), at(100), len(times))
 }

@@ -16,87 +16,79 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-func TestARenamedFooKeepsItsOldDeploymentUntilTheNewOneIsAvailable(t *testing.T) {
+func TestRenamePrunesAfterRollout(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createFoo(t, namespace, "renamed", "old", 2)
-	wantReplicas(t, namespace, "renamed", 2)
+	createReadyFoo(t, namespace, "renamed", "old", 2)
 	history := watchDeployments(t, namespace)
 
 	rename(t, namespace, "renamed", "new")
-	wantReplicas(t, namespace, "renamed", 2)
-	wantOnlyDeployments(t, namespace, "new")
-	wantEvent(t, getFoo(t, namespace, "renamed"), corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted, because the Foo now names "new"`)
-	history.wantAlwaysOneAvailable(2)
+	waitForReplicas(t, namespace, "renamed", 2)
+	waitForDeployments(t, namespace, "new")
+	waitForEvent(t, getFoo(t, namespace, "renamed"), corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted, because the Foo now names "new"`)
+	history.checkAlwaysAvailable(2)
 }
 
-func TestRenamesInARowAndBack(t *testing.T) {
+func TestRepeatedRenames(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createFoo(t, namespace, "restless", "a", 1)
-	wantReplicas(t, namespace, "restless", 1)
+	createReadyFoo(t, namespace, "renamed", "a", 1)
 	first := getDeployment(t, namespace, "a").UID
 
-	// So that none of the others can take over before the Foo comes back.
+	// The quota keeps the other Deployments from becoming available.
 	kubectl(t, "create", "quota", "-n", namespace, "full", "--hard=pods=1")
 	for _, name := range []string{"b", "c", "a"} {
-		rename(t, namespace, "restless", name)
+		rename(t, namespace, "renamed", name)
 	}
 	kubectl(t, "delete", "-n", namespace, "quota/full")
-	wantReplicas(t, namespace, "restless", 1)
-	wantOnlyDeployments(t, namespace, "a")
+	waitForReplicas(t, namespace, "renamed", 1)
+	waitForDeployments(t, namespace, "a")
 	if got := getDeployment(t, namespace, "a").UID; got != first {
-		t.Error("the Deployment of a name that the Foo came back to was replaced")
+		t.Error("Deployment a was replaced although the Foo was renamed back")
 	}
 	for _, name := range []string{"b", "c", "d"} {
-		rename(t, namespace, "restless", name)
+		rename(t, namespace, "renamed", name)
 	}
-	wantReplicas(t, namespace, "restless", 1)
-	wantOnlyDeployments(t, namespace, "d")
+	waitForReplicas(t, namespace, "renamed", 1)
+	waitForDeployments(t, namespace, "d")
 }
 
-func TestARenameToATakenNameKeepsTheOldDeploymentServing(t *testing.T) {
+func TestRenameToTakenName(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createFoo(t, namespace, "holder", "taken", 1)
-	wantReplicas(t, namespace, "holder", 1)
-	createFoo(t, namespace, "mover", "free", 1)
-	wantReplicas(t, namespace, "mover", 1)
+	createReadyFoo(t, namespace, "holder", "taken", 1)
+	createReadyFoo(t, namespace, "mover", "free", 1)
 
 	rename(t, namespace, "mover", "taken")
-	wantReason(t, namespace, "mover", "ErrResourceExists")
-	wantOnlyDeployments(t, namespace, "free", "taken")
+	waitForStalled(t, namespace, "mover", "ErrResourceExists")
+	waitForDeployments(t, namespace, "free", "taken")
 	kubectl(t, "delete", "-n", namespace, "foo/holder")
-	wantReplicasWithin(t, 2*convergence, namespace, "mover", 1)
-	wantOnlyDeployments(t, namespace, "taken")
+	waitForReplicasWithin(t, 2*convergence, namespace, "mover", 1)
+	waitForDeployments(t, namespace, "taken")
 }
 
-// deploymentHistory is what a watch has seen of the Deployments of a namespace.
+// deploymentHistory records all states of the Deployments of a namespace.
 type deploymentHistory struct {
 	t      *testing.T
 	lock   sync.Mutex
-	states []map[string]int32 // Available replicas by name.
+	states []map[string]int32 // available replicas by name
 }
 
-// watchDeployments records every state that the Deployments of a namespace, taken together, pass through from now on.
+// watchDeployments starts to record the Deployments of a namespace.
 func watchDeployments(t *testing.T, namespace string) *deploymentHistory {
 	t.Helper()
 	client := kubeClient.AppsV1().Deployments(namespace)
 	list, err := client.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	current := map[string]int32{}
 	for _, deployment := range list.Items {
 		current[deployment.Name] = deployment.Status.AvailableReplicas
 	}
 	watcher, err := client.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, err)
 	t.Cleanup(watcher.Stop)
 	history := &deploymentHistory{t: t, states: []map[string]int32{current}}
 	go func() {
@@ -119,15 +111,15 @@ func watchDeployments(t *testing.T, namespace string) *deploymentHistory {
 	return history
 }
 
-// wantAlwaysOneAvailable waits until the watch has seen just one Deployment left after there were more, and fails the test
-// if at any time no Deployment had so many replicas available.
-func (h *deploymentHistory) wantAlwaysOneAvailable(replicas int32) {
+// checkAlwaysAvailable waits until a single Deployment is left, and fails the test if at any time no Deployment had this number of
+// replicas available.
+func (h *deploymentHistory) checkAlwaysAvailable(replicas int32) {
 	h.t.Helper()
 	eventually(h.t, convergence, func() error {
 		h.lock.Lock()
 		defer h.lock.Unlock()
 		if last := h.states[len(h.states)-1]; len(last) != 1 || len(h.states) < 3 {
-			return fmt.Errorf("the watch has seen %v last", last)
+			return fmt.Errorf("the latest state is %v, want one Deployment", last)
 		}
 		return nil
 	})
@@ -135,7 +127,7 @@ func (h *deploymentHistory) wantAlwaysOneAvailable(replicas int32) {
 	defer h.lock.Unlock()
 	for _, state := range h.states {
 		if len(state) == 0 || slices.Max(slices.Collect(maps.Values(state))) < replicas {
-			h.t.Errorf("at one time the available replicas were %v, want at least %d in one Deployment", state, replicas)
+			h.t.Errorf("available replicas were %v at one point, want at least %d in one Deployment", state, replicas)
 		}
 	}
 }

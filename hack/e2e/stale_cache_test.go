@@ -4,183 +4,150 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"k8s.io/sample-controller/pkg/ownership"
 )
 
-// views are the sets of resources whose watches can be out of date.
-var views = [][]string{{"foos"}, {"deployments"}, {"foos", "deployments"}}
+// watchedResources are the combinations of resources whose watches can fail.
+var watchedResources = [][]string{{"foos"}, {"deployments"}, {"foos", "deployments"}}
 
-// TestARestartAgainstAnAPIServerThatLagsBehind plays the scenarios that begin with a Foo, starts the program anew with a view of the world
-// from before, and lets it catch up after a while.
-func TestARestartAgainstAnAPIServerThatLagsBehind(t *testing.T) {
+// TestRestartWithStaleCache restarts the controller after a change against an API server whose watch cache is still in the state
+// before that change.
+func TestRestartWithStaleCache(t *testing.T) {
 	for _, scenario := range scenarios {
 		if scenario.name == "create" || strings.HasPrefix(scenario.name, "conflict") {
-			continue // There is no Foo before that could be remembered.
+			continue // They start without a Foo, so that there is no stale state.
 		}
-		for _, view := range views {
-			t.Run(fmt.Sprintf("%s %s", scenario.name, strings.Join(view, " ")), func(t *testing.T) {
+		for _, resources := range watchedResources {
+			t.Run(fmt.Sprintf("%s %s", scenario.name, strings.Join(resources, " ")), func(t *testing.T) {
 				t.Parallel()
-				w := startWalk(t, scenario)
-				w.proxy.Tape(view...)
-				faultless := w.play(t)
+				r := startScenario(t, scenario, 0)
+				r.proxy.ServeStale(resources...)
+				baseline := r.execute(t)
 
-				history := watchHistory(t, w.namespace)
-				w.proxy.Forget()
-				w.restart()
-				w.program.waitForLog("Started workers")
-				t.Logf("before it caught up: %q", w.settledWrites(t))
-				w.proxy.CatchUp()
-				w.wantAwake(t)
-				scenario.settled(t, w.namespace)
-				// What the old view seemed to want is done, and undone.
-				wantFewWrites(t, w.settledWrites(t), faultless, awakening...)
-				scenario.settled(t, w.namespace)
-				history.judge(w.proxy.Requests())
-				wantHealthy(t, w.program.log.String())
+				history := watchHistory(t, r.namespace)
+				r.proxy.ResetRequests()
+				r.restart()
+				r.controller.waitForLog("Started workers")
+				t.Logf("writes from the stale cache: %q", r.stableWrites(t))
+				r.proxy.ServeCurrent()
+				r.probe(t)
+				// Writes from the stale cache have to be reverted.
+				checkWriteCount(t, r.verify(t, history), baseline, probeWrites...)
 			})
 		}
 	}
 }
 
-// unobserved are acts that leave little or nothing to be seen when they are over.
-var unobserved = []scenario{
+// firstIsReady is the initial state of missedEvents that have a Foo, and their final state.
+var firstIsReady = fooIsReady("first", 1, 2*convergence)
+
+// missedEvents are changes that leave little or no trace in the final state.
+var missedEvents = []scenario{
 	{
-		name:    "a Foo is created and deleted",
+		name:    "Foo created and deleted",
 		prepare: func(*testing.T, string) {},
-		act: func(t *testing.T, namespace string) {
+		change: func(t *testing.T, namespace string) {
 			createFoo(t, namespace, "foo", "first", 1)
 			kubectl(t, "delete", "-n", namespace, "foo/foo")
 		},
-		settled: func(t *testing.T, namespace string) { wantOnlyDeployments(t, namespace) },
+		waitForResult: func(t *testing.T, namespace string) { waitForDeployments(t, namespace) },
 	},
 	{
-		name:    "a Foo is scaled up and down",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
+		name:    "Foo scaled up and down",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			kubectl(t, "scale", "-n", namespace, "foo/foo", "--replicas=5")
 			kubectl(t, "scale", "-n", namespace, "foo/foo", "--replicas=1")
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 	{
-		name:    "a Foo is renamed and back",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
+		name:    "Foo renamed back and forth",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			rename(t, namespace, "foo", "second")
 			rename(t, namespace, "foo", "first")
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 	{
-		name:    "a Foo is deleted and recreated",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
+		name:    "Foo deleted and recreated",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			kubectl(t, "delete", "-n", namespace, "foo/foo")
 			createFoo(t, namespace, "foo", "first", 1)
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 	{
-		name:    "a Deployment is scaled by hand and back",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
+		name:    "Deployment scaled up and down",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			kubectl(t, "scale", "-n", namespace, "deployment/first", "--replicas=3")
 			kubectl(t, "scale", "-n", namespace, "deployment/first", "--replicas=1")
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 	{
-		name:    "a Deployment is orphaned and adopted",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
-			owner, err := json.Marshal(metav1.NewControllerRef(getFoo(t, namespace, "foo"), ownership.FooKind))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, owners := range []string{"", string(owner)} {
-				kubectl(t, "patch", "-n", namespace, "deployment/first", "--type=merge", "-p", fmt.Sprintf(`{"metadata":{"ownerReferences":[%s]}}`, owners))
-			}
+		name:    "Deployment orphaned and adopted",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
+			setController(t, namespace, "first", nil)
+			setController(t, namespace, "first", getFoo(t, namespace, "foo"))
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 	{
-		name:    "a Deployment is replaced by someone else's, which goes",
-		prepare: oneFoo,
-		act: func(t *testing.T, namespace string) {
+		name:    "Deployment replaced and deleted",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			kubectl(t, "delete", "-n", namespace, "deployment/first")
-			// A program that still sees Deployments may be faster.
+			// A controller whose watch of Deployments works may recreate it first.
 			if output, err := tryKubectl(t, "", "create", "deployment", "-n", namespace, "first", "--image=other"); err != nil && !strings.Contains(output, "already exists") {
 				t.Fatal(output)
 			}
 			kubectl(t, "delete", "-n", namespace, "deployment/first")
 		},
-		settled: oneFooSettled,
+		waitForResult: firstIsReady,
 	},
 }
 
-func oneFoo(t *testing.T, namespace string) {
-	t.Helper()
-	createFoo(t, namespace, "foo", "first", 1)
-	wantReplicas(t, namespace, "foo", 1)
-}
-
-func oneFooSettled(t *testing.T, namespace string) {
-	t.Helper()
-	wantReplicasWithin(t, 2*convergence, namespace, "foo", 1)
-	wantOnlyDeployments(t, namespace, "first")
-}
-
-// TestWhatHappensWhileWatchesAreCutIsMadeUpFor cuts the watches, and lets them come back with all that has happened, or with the end of it
-// alone.
-func TestWhatHappensWhileWatchesAreCutIsMadeUpFor(t *testing.T) {
-	for _, scenario := range unobserved {
-		for _, view := range views {
-			for _, gone := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s gone=%v", scenario.name, strings.Join(view, " "), gone), func(t *testing.T) {
+// TestMissedWatchEvents makes changes while watches are interrupted. Afterwards the watches resume with all events, or the resources
+// are listed again and only the final state is seen.
+func TestMissedWatchEvents(t *testing.T) {
+	for _, scenario := range missedEvents {
+		for _, resources := range watchedResources {
+			for _, expired := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %s expired=%v", scenario.name, strings.Join(resources, " "), expired), func(t *testing.T) {
 					t.Parallel()
-					w := startWalk(t, scenario)
-					history := watchHistory(t, w.namespace)
-					w.proxy.Forget()
-					w.proxy.CutWatches(view...)
-					scenario.act(t, w.namespace)
-					w.proxy.MendWatches(gone)
-					w.wantAwake(t)
-					scenario.settled(t, w.namespace)
-					// At most as if the Foo were new, and what it was for the moment taken back.
-					wantFewWrites(t, w.settledWrites(t), newFoo, awakening...)
-					scenario.settled(t, w.namespace)
-					history.judge(w.proxy.Requests())
-					wantHealthy(t, w.program.log.String())
+					r := startScenario(t, scenario, 0)
+					history := watchHistory(t, r.namespace)
+					r.proxy.ResetRequests()
+					r.proxy.InterruptWatches(resources...)
+					scenario.change(t, r.namespace)
+					r.proxy.ResumeWatches(expired)
+					r.probe(t)
+					// No more than for a new Foo whose temporary change is applied and reverted.
+					checkWriteCount(t, r.verify(t, history), newFooWrites, probeWrites...)
 				})
 			}
 		}
 	}
 }
 
-// newFoo are the writes that a new Foo takes, and awakening those of wantAwake.
+// newFooWrites are the writes for a new Foo, and probeWrites those that probe causes.
 var (
-	newFoo    = []string{"create deployments", "update foos/status", "update foos/status", "create events"}
-	awakening = newFoo
+	newFooWrites = []string{"create deployments", "update foos/status", "update foos/status", "create events"}
+	probeWrites  = newFooWrites
 )
 
-// wantAwake waits until the program has served a new Foo, for which all of its watches must work, and that Foo is gone again.
-func (w *walk) wantAwake(t *testing.T) {
+// probe waits until the controller has reconciled a new Foo, for which all of its watches must work, and deletes that Foo.
+func (r *scenarioRun) probe(t *testing.T) {
 	t.Helper()
-	createFoo(t, w.namespace, "awake", "awake", 1)
-	wantReplicasWithin(t, 2*convergence, w.namespace, "awake", 1)
-	kubectl(t, "delete", "-n", w.namespace, "foo/awake")
-	eventually(t, 2*convergence, func() error {
-		if _, err := findDeployment(t, w.namespace, "awake"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Deployment of a deleted Foo is still there (%v)", err)
-		}
-		return nil
-	})
+	createFoo(t, r.namespace, "probe", "probe", 1)
+	waitForReplicasWithin(t, 2*convergence, r.namespace, "probe", 1)
+	kubectl(t, "delete", "-n", r.namespace, "foo/probe")
+	waitForGarbageCollection(t, 2*convergence, r.namespace, "probe")
 }

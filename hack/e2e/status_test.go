@@ -16,104 +16,95 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestADeploymentThatCannotCreatePodsStallsTheFoo(t *testing.T) {
+func TestStalledDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	kubectl(t, "create", "quota", "-n", namespace, "few", "--hard=pods=1")
-	createFoo(t, namespace, "crowded", "crowded", 3)
-	wantReason(t, namespace, "crowded", "DeploymentStalled")
-	wantKstatus(t, namespace, "crowded", status.FailedStatus)
+	kubectl(t, "create", "quota", "-n", namespace, "pods", "--hard=pods=1")
+	createFoo(t, namespace, "stalled", "stalled", 3)
+	waitForStalled(t, namespace, "stalled", "DeploymentStalled")
+	waitForKstatus(t, namespace, "stalled", status.FailedStatus)
 	eventually(t, convergence, func() error {
-		if foo := getFoo(t, namespace, "crowded"); foo.Status.AvailableReplicas != 1 || foo.Status.Replicas != 1 {
+		if foo := getFoo(t, namespace, "stalled"); foo.Status.AvailableReplicas != 1 || foo.Status.Replicas != 1 {
 			return fmt.Errorf("status = %+v, want one replica", foo.Status)
 		}
 		return nil
 	})
-	kubectl(t, "delete", "quota", "-n", namespace, "few")
-	kubectl(t, "rollout", "restart", "-n", namespace, "deployment/crowded") // The ReplicaSet's own backoff may be minutes.
-	wantReplicas(t, namespace, "crowded", 3)
+	kubectl(t, "delete", "quota", "-n", namespace, "pods")
+	kubectl(t, "rollout", "restart", "-n", namespace, "deployment/stalled") // The backoff of the ReplicaSet controller can be minutes.
+	waitForReplicas(t, namespace, "stalled", 3)
 }
 
-func TestARefusedDeploymentIsToldOnTheFooAndRetried(t *testing.T) {
+func TestRejectedDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	kubectl(t, "create", "quota", "-n", namespace, "none", "--hard=count/deployments.apps=0")
+	kubectl(t, "create", "quota", "-n", namespace, "deployments", "--hard=count/deployments.apps=0")
 	startController(t, namespace, "-resync-period=1s")
-	foo := createFoo(t, namespace, "refused", "refused", 1)
-	message := wantReason(t, namespace, "refused", "DeploymentRejected").Message
+	foo := createFoo(t, namespace, "rejected", "rejected", 1)
+	message := waitForStalled(t, namespace, "rejected", "DeploymentRejected").Message
 	if !strings.Contains(message, "exceeded quota") {
 		t.Errorf("message = %q", message)
 	}
-	wantEvent(t, foo, corev1.EventTypeWarning, "DeploymentRejected", message)
-	wantKstatus(t, namespace, "refused", status.FailedStatus)
+	waitForEvent(t, foo, corev1.EventTypeWarning, "DeploymentRejected", message)
+	waitForKstatus(t, namespace, "rejected", status.FailedStatus)
 
-	// Backoff, not a hot loop, and not the resync: the n-th retry comes 5 ms * 2^n after the one before, which
-	// makes 11 in 10 s.
-	started := getFoo(t, namespace, "refused").CreationTimestamp
-	eventually(t, convergence, func() error {
-		if time.Since(started.Time) < 6*time.Second {
-			return errors.New("waiting for resyncs to come")
-		}
-		return nil
-	})
-	if attempts := countPrefix(settledRequestsOf(t, namespace), "create deployments"); attempts > 16 {
-		t.Errorf("%d attempts to create the Deployment in 6 s", attempts)
+	// Neither resyncs nor status updates may bypass the backoff, which starts with 5 ms and doubles: 11 attempts in 10 s.
+	sleep(t, time.Until(foo.CreationTimestamp.Add(6*time.Second)))
+	if attempts := countPrefix(stableRequestsIn(t, namespace), "create deployments"); attempts > 16 {
+		t.Errorf("got %d attempts to create the Deployment in 6 s, want at most 16", attempts)
 	}
 
-	kubectl(t, "delete", "quota", "-n", namespace, "none")
-	wantReplicas(t, namespace, "refused", 1)
-	wantKstatus(t, namespace, "refused", status.CurrentStatus)
+	kubectl(t, "delete", "quota", "-n", namespace, "deployments")
+	waitForReplicas(t, namespace, "rejected", 1)
+	waitForKstatus(t, namespace, "rejected", status.CurrentStatus)
 }
 
-func TestKstatusAgreesWithTheConditions(t *testing.T) {
+func TestKstatus(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	foo := createFoo(t, namespace, "judged", "judged", 2)
+	createFoo(t, namespace, "example", "example", 2)
 	startController(t, namespace)
-	kubectl(t, "wait", "-n", namespace, "--for=condition=Ready", "foo/judged", "--timeout=30s")
-	wantKstatus(t, namespace, "judged", status.CurrentStatus)
+	kubectl(t, "wait", "-n", namespace, "--for=condition=Ready", "foo/example", "--timeout=30s")
+	waitForKstatus(t, namespace, "example", status.CurrentStatus)
 	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other")
-	rename(t, namespace, "judged", "taken")
-	wantKstatus(t, namespace, "judged", status.FailedStatus)
-	rename(t, namespace, "judged", "judged")
-	wantKstatus(t, namespace, "judged", status.CurrentStatus)
+	rename(t, namespace, "example", "taken")
+	waitForKstatus(t, namespace, "example", status.FailedStatus)
+	rename(t, namespace, "example", "example")
+	waitForKstatus(t, namespace, "example", status.CurrentStatus)
 
-	description := kubectl(t, "describe", "-n", namespace, "foo/judged")
+	description := kubectl(t, "describe", "-n", namespace, "foo/example")
 	for _, want := range []string{"Deployment Name:", "Available Replicas:", "ErrResourceExists", "Foo synced successfully", "sample-controller"} {
 		if !strings.Contains(description, want) {
-			t.Errorf("kubectl describe %s does not show %q:\n%s", foo.Name, want, description)
+			t.Errorf("the output of kubectl describe lacks %q:\n%s", want, description)
 		}
 	}
 }
 
-func TestOneEventTellsOfEachChange(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	foo := createFoo(t, namespace, "chatty", "chatty", 1)
-	wantReplicas(t, namespace, "chatty", 1)
-	wantEventCount(t, foo, "Synced", 1)
-	// More changes than the default limits of client-go's recorder let through for one object.
+	foo := createReadyFoo(t, namespace, "scaled", "scaled", 1)
+	waitForEventCount(t, foo, "Synced", 1)
+	// More changes than the default spam filter of client-go's recorder admits for one object.
 	changes := int32(40)
 	for i := range changes {
-		kubectl(t, "scale", "-n", namespace, "foo/chatty", fmt.Sprintf("--replicas=%d", 2+i%2))
+		kubectl(t, "scale", "-n", namespace, "foo/scaled", fmt.Sprintf("--replicas=%d", 2+i%2))
 		eventually(t, convergence, func() error {
-			if got := getFoo(t, namespace, "chatty"); got.Status.ObservedGeneration != got.Generation {
+			if got := getFoo(t, namespace, "scaled"); got.Status.ObservedGeneration != got.Generation {
 				return errors.New("the newest generation has not been observed")
 			}
 			return nil
 		})
 	}
-	wantEventCount(t, foo, "Synced", 1+changes)
+	waitForEventCount(t, foo, "Synced", 1+changes)
 }
 
-func TestTheScaleSubresourceServesAnAutoscaler(t *testing.T) {
+func TestScaleSubresource(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createFoo(t, namespace, "scalable", "scalable", 2)
-	wantReplicas(t, namespace, "scalable", 2)
+	createReadyFoo(t, namespace, "scalable", "scalable", 2)
 	scale := kubectl(t, "get", "--raw", "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/"+namespace+"/foos/scalable/scale")
 	var read struct {
 		Spec, Status struct {
@@ -121,9 +112,7 @@ func TestTheScaleSubresourceServesAnAutoscaler(t *testing.T) {
 			Selector string
 		}
 	}
-	if err := json.Unmarshal([]byte(scale), &read); err != nil {
-		t.Fatal(err)
-	}
+	requireNoError(t, json.Unmarshal([]byte(scale), &read))
 	if read.Spec.Replicas != 2 || read.Status.Replicas != 2 || read.Status.Selector != "app=nginx,controller=scalable" {
 		t.Errorf("scale = %s", scale)
 	}
@@ -143,6 +132,6 @@ func TestTheScaleSubresourceServesAnAutoscaler(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("the autoscaler cannot read the scale: %v", autoscaler.Status.Conditions)
+		return fmt.Errorf("the HorizontalPodAutoscaler cannot get the scale: %v", autoscaler.Status.Conditions)
 	})
 }

@@ -27,155 +27,153 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// declaration is what a user has last declared of a Foo.
-type declaration struct {
+// declaredFoo is the desired state of a Foo, as last applied by a user.
+type declaredFoo struct {
 	namespace, name string
 	exists          bool
 	spec            samplev1alpha1.FooSpec
 }
 
-func (d *declaration) String() string {
-	replicas := "any number"
+func (d *declaredFoo) String() string {
+	replicas := "unset"
 	if d.spec.Replicas != nil {
 		replicas = fmt.Sprint(*d.spec.Replicas)
 	}
-	return fmt.Sprintf("%s/%s, declared with %s of %s", d.namespace, d.name, replicas, d.spec.DeploymentName)
+	return fmt.Sprintf("%s/%s (deploymentName %s, replicas %s)", d.namespace, d.name, d.spec.DeploymentName, replicas)
 }
 
-// users do all that users do to the Foos and Deployments of some namespaces. What they do depends on a seed and on what they have
-// declared, never on how far the program is. They try until they succeed, whatever is away.
+// users perform random actions on Foos and Deployments in several namespaces. The actions depend on the seed and on earlier actions,
+// but not on the progress of the controller. They are retried until they succeed.
 type users struct {
 	t          *testing.T
 	random     *rand.Rand
 	namespaces []string
-	foos       []*declaration
+	foos       []*declaredFoo
 	history    *history
 }
 
 const (
-	namespacesOfUsers = 3
-	foosInANamespace  = 6
-	// patience is how long users wait for an act to succeed: a Foo cannot be created again before its Deployment is garbage.
-	patience = time.Minute
+	namespaceCount   = 3
+	foosPerNamespace = 6
+	// actionTimeout bounds the retries of an action. A Foo that is deleted in the foreground exists until its Deployment is gone.
+	actionTimeout = time.Minute
 )
 
 func newUsers(t *testing.T, seed uint64) *users {
 	u := &users{t: t, random: rand.New(rand.NewPCG(seed, 0)), history: watchHistory(t, metav1.NamespaceAll)}
-	for range namespacesOfUsers {
+	for range namespaceCount {
 		namespace := newNamespace(t)
 		u.namespaces = append(u.namespaces, namespace)
-		for i := range foosInANamespace {
-			u.foos = append(u.foos, &declaration{namespace: namespace, name: fmt.Sprintf("foo-%d", i)})
+		for i := range foosPerNamespace {
+			u.foos = append(u.foos, &declaredFoo{namespace: namespace, name: fmt.Sprintf("foo-%d", i)})
 		}
 	}
 	return u
 }
 
-// acts are what users do, to a Foo that exists, to Deployments of the same namespace, or to both. Names are often those of
-// others.
-var acts = []struct {
+// userActions are actions on an existing Foo, on Deployments in its namespace, or on both. Names often conflict.
+var userActions = []struct {
 	name string
-	act  func(u *users, foo *declaration)
+	do   func(u *users, foo *declaredFoo)
 }{
-	{"scale", func(u *users, foo *declaration) { u.scale(foo, u.someReplicas()) }},
-	{"scale up and down", func(u *users, foo *declaration) {
+	{"scale", func(u *users, foo *declaredFoo) { u.scale(foo, u.randomReplicas()) }},
+	{"scale up and down", func(u *users, foo *declaredFoo) {
 		before := foo.spec.Replicas
 		u.scale(foo, ptr.To[int32](4))
 		u.scale(foo, before)
 	}},
-	{"rename", func(u *users, foo *declaration) { u.rename(foo, u.someName()) }},
-	{"rename and back", func(u *users, foo *declaration) {
+	{"rename", func(u *users, foo *declaredFoo) { u.rename(foo, u.randomName()) }},
+	{"rename back and forth", func(u *users, foo *declaredFoo) {
 		before := foo.spec.DeploymentName
-		u.rename(foo, u.someName())
+		u.rename(foo, u.randomName())
 		u.rename(foo, before)
 	}},
-	{"swap names", func(u *users, foo *declaration) {
-		other := u.neighbour(foo)
-		theirs := other.spec.DeploymentName
+	{"swap names", func(u *users, foo *declaredFoo) {
+		other := u.randomNeighbor(foo)
+		name := other.spec.DeploymentName
 		u.rename(other, foo.spec.DeploymentName)
-		u.rename(foo, theirs)
+		u.rename(foo, name)
 	}},
-	{"delete", func(u *users, foo *declaration) { u.delete(foo, u.somePropagation()) }},
-	{"delete and recreate", func(u *users, foo *declaration) {
-		u.delete(foo, u.somePropagation())
+	{"delete", func(u *users, foo *declaredFoo) { u.delete(foo, u.randomPropagation()) }},
+	{"delete and recreate", func(u *users, foo *declaredFoo) {
+		u.delete(foo, u.randomPropagation())
 		u.declare(foo)
 	}},
-	{"scale the Deployment", func(u *users, foo *declaration) {
+	{"scale the Deployment", func(u *users, foo *declaredFoo) {
 		u.patchDeployment(foo, fmt.Sprintf(`{"spec":{"replicas":%d}}`, u.random.IntN(4)))
 	}},
-	{"edit the Deployment", func(u *users, foo *declaration) {
+	{"edit the Deployment", func(u *users, foo *declaredFoo) {
 		u.patchDeployment(foo, `{"metadata":{"labels":{"edited":"by-hand"}},"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"other"}]}}}}`)
 	}},
-	{"delete the Deployment", func(u *users, foo *declaration) { u.deleteDeployment(foo.namespace, foo.spec.DeploymentName) }},
-	{"orphan the Deployment", func(u *users, foo *declaration) { u.patchDeployment(foo, `{"metadata":{"ownerReferences":null}}`) }},
-	{"orphan the Deployment and adopt it", func(u *users, foo *declaration) {
+	{"delete the Deployment", func(u *users, foo *declaredFoo) { u.deleteDeployment(foo.namespace, foo.spec.DeploymentName) }},
+	{"orphan the Deployment", func(u *users, foo *declaredFoo) { u.patchDeployment(foo, `{"metadata":{"ownerReferences":null}}`) }},
+	{"orphan and adopt the Deployment", func(u *users, foo *declaredFoo) {
 		u.patchDeployment(foo, `{"metadata":{"ownerReferences":null}}`)
 		u.adopt(foo)
 	}},
 	{"adopt a Deployment", (*users).adopt},
-	{"create a Deployment of their own", func(u *users, foo *declaration) { u.createDeployment(foo.namespace, u.someName()) }},
-	{"delete a Deployment by name", func(u *users, foo *declaration) { u.deleteDeployment(foo.namespace, u.someName()) }},
+	{"create a Deployment", func(u *users, foo *declaredFoo) { u.createDeployment(foo.namespace, u.randomName()) }},
+	{"delete a Deployment", func(u *users, foo *declaredFoo) { u.deleteDeployment(foo.namespace, u.randomName()) }},
 }
 
-// somePropagation returns what is to happen to the Deployment of a Foo that is deleted.
-func (u *users) somePropagation() metav1.DeletionPropagation {
+func (u *users) randomPropagation() metav1.DeletionPropagation {
 	all := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
 	return all[u.random.IntN(len(all))]
 }
 
-// someReplicas returns a number of replicas, or nil, which leaves it to others.
-func (u *users) someReplicas() *int32 {
+// randomReplicas returns a number of replicas, or nil for a Foo that does not manage it.
+func (u *users) randomReplicas() *int32 {
 	if n := u.random.Int32N(4); n > 0 {
 		return &n
 	}
 	return nil
 }
 
-// someName returns a name for a Deployment: one more than there are Foos, so that there is one to wait for or to take.
-func (u *users) someName() string { return firstName(u.random.IntN(foosInANamespace + 1)) }
+// randomName returns one of the initial Deployment names, or one that no Foo had initially.
+func (u *users) randomName() string { return initialName(u.random.IntN(foosPerNamespace + 1)) }
 
-func firstName(i int) string { return fmt.Sprintf("first-%d", i) }
+func initialName(i int) string { return fmt.Sprintf("first-%d", i) }
 
-// neighbour returns another Foo of the same namespace.
-func (u *users) neighbour(foo *declaration) *declaration {
+// randomNeighbor returns another Foo of the same namespace.
+func (u *users) randomNeighbor(foo *declaredFoo) *declaredFoo {
 	at := slices.Index(u.foos, foo)
-	return u.foos[at/foosInANamespace*foosInANamespace+(at+1+u.random.IntN(foosInANamespace-1))%foosInANamespace]
+	return u.foos[at/foosPerNamespace*foosPerNamespace+(at+1+u.random.IntN(foosPerNamespace-1))%foosPerNamespace]
 }
 
-// act does something, and returns its name.
-func (u *users) act() string {
+// step performs a random action and returns its name.
+func (u *users) step() string {
 	u.t.Helper()
 	foo := u.foos[u.random.IntN(len(u.foos))]
-	chosen := acts[u.random.IntN(len(acts))]
+	action := userActions[u.random.IntN(len(userActions))]
 	if !foo.exists {
-		note(u.t, fmt.Sprintf("create %s", foo))
+		logStep(u.t, fmt.Sprintf("create %s", foo))
 		u.declare(foo)
 		return "create"
 	}
-	note(u.t, fmt.Sprintf("%s %s", chosen.name, foo))
-	chosen.act(u, foo)
-	return chosen.name
+	logStep(u.t, fmt.Sprintf("%s %s", action.name, foo))
+	action.do(u, foo)
+	return action.name
 }
 
-func (u *users) scale(foo *declaration, replicas *int32) {
+func (u *users) scale(foo *declaredFoo, replicas *int32) {
 	u.t.Helper()
 	foo.spec.Replicas = replicas
 	u.declare(foo)
 }
 
-func (u *users) rename(foo *declaration, name string) {
+func (u *users) rename(foo *declaredFoo, name string) {
 	u.t.Helper()
 	foo.spec.DeploymentName = name
 	u.declare(foo)
 }
 
-// declare creates or changes a Foo.
-func (u *users) declare(foo *declaration) {
+// declare creates or updates a Foo.
+func (u *users) declare(foo *declaredFoo) {
 	u.t.Helper()
 	client := sampleClient.SamplecontrollerV1alpha1().Foos(foo.namespace)
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"deploymentName": foo.spec.DeploymentName, "replicas": foo.spec.Replicas}})
-	must(u.t, err)
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	requireNoError(u.t, err)
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		if foo.exists {
 			return client.Patch(ctx, foo.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		}
@@ -183,37 +181,37 @@ func (u *users) declare(foo *declaration) {
 		if !apierrors.IsAlreadyExists(err) {
 			return created, err
 		}
-		// That it was created may not have been answered.
-		there, getErr := client.Get(ctx, foo.name, metav1.GetOptions{})
-		if getErr == nil && there.DeletionTimestamp == nil && equality.Semantic.DeepEqual(there.Spec, foo.spec) {
-			return there, nil
+		// It may have been created by an attempt whose response was lost.
+		existing, getErr := client.Get(ctx, foo.name, metav1.GetOptions{})
+		if getErr == nil && existing.DeletionTimestamp == nil && equality.Semantic.DeepEqual(existing.Spec, foo.spec) {
+			return existing, nil
 		}
 		return nil, err
 	})
 	foo.exists = true
 }
 
-func (u *users) delete(foo *declaration, propagation metav1.DeletionPropagation) {
+func (u *users) delete(foo *declaredFoo, propagation metav1.DeletionPropagation) {
 	u.t.Helper()
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		return nil, sampleClient.SamplecontrollerV1alpha1().Foos(foo.namespace).Delete(ctx, foo.name, metav1.DeleteOptions{PropagationPolicy: &propagation})
 	})
 	foo.exists = false
 }
 
-// patchDeployment changes the Deployment that a Foo wants, if it is there.
-func (u *users) patchDeployment(foo *declaration, patch string) {
+// patchDeployment patches the Deployment that a Foo names, if it exists.
+func (u *users) patchDeployment(foo *declaredFoo, patch string) {
 	u.t.Helper()
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		return kubeClient.AppsV1().Deployments(foo.namespace).Patch(ctx, foo.spec.DeploymentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	})
 }
 
-// adopt gives a Foo the Deployment that it wants, if that is there, has no other owner, and was made for a Foo of that name.
-func (u *users) adopt(foo *declaration) {
+// adopt makes a Foo the controller of the Deployment that it names, if that exists, has no owner and selects the Pods of the Foo.
+func (u *users) adopt(foo *declaredFoo) {
 	u.t.Helper()
 	client := kubeClient.AppsV1().Deployments(foo.namespace)
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		deployment, err := client.Get(ctx, foo.spec.DeploymentName, metav1.GetOptions{})
 		if err != nil || len(deployment.OwnerReferences) > 0 || deployment.Spec.Selector.MatchLabels["controller"] != foo.name {
 			return nil, err
@@ -230,7 +228,7 @@ func (u *users) adopt(foo *declaration) {
 func (u *users) createDeployment(namespace, name string) {
 	u.t.Helper()
 	labels := map[string]string{"app": name}
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		created, err := kubeClient.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 			Spec: appsv1.DeploymentSpec{
@@ -250,21 +248,21 @@ func (u *users) createDeployment(namespace, name string) {
 
 func (u *users) deleteDeployment(namespace, name string) {
 	u.t.Helper()
-	u.surely(func(ctx context.Context) (runtime.Object, error) {
+	u.retry(func(ctx context.Context) (runtime.Object, error) {
 		return nil, kubeClient.AppsV1().Deployments(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	})
 }
 
-// surely tries to do something until it is done, or what it is to be done to is not there. It waits for each answer, so that no
-// request is applied later than the next.
-func (u *users) surely(do func(ctx context.Context) (runtime.Object, error)) {
+// retry retries a request until it succeeds or its object does not exist. It waits for each response, so that requests are not
+// reordered.
+func (u *users) retry(do func(ctx context.Context) (runtime.Object, error)) {
 	u.t.Helper()
-	eventually(u.t, patience, func() error {
+	eventually(u.t, actionTimeout, func() error {
 		ctx, cancel := context.WithTimeout(u.t.Context(), 10*time.Second)
 		defer cancel()
 		object, err := do(ctx)
 		if err == nil && object != nil {
-			u.history.learn(faults.Request{Object: object})
+			u.history.addResponses(faults.Request{Object: object})
 		}
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -11,27 +11,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestBadFoosAreRefusedWithAMessageThatNamesTheField(t *testing.T) {
+func TestInvalidFoosAreRejected(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	for name, test := range map[string]struct{ metadataName, spec, want string }{
-		"no spec":                                   {"bad", "", "spec"},
-		"no deploymentName":                         {"bad", "spec: {replicas: 1}", "spec.deploymentName"},
-		"an empty deploymentName":                   {"bad", `spec: {deploymentName: "", replicas: 1}`, "spec.deploymentName"},
-		"a deploymentName in capitals":              {"bad", "spec: {deploymentName: Bad}", "spec.deploymentName"},
-		"a deploymentName of two labels, one empty": {"bad", "spec: {deploymentName: a..b}", "spec.deploymentName"},
-		"a deploymentName that is too long":         {"bad", "spec: {deploymentName: " + strings.Repeat("a", 254) + "}", "spec.deploymentName"},
-		"0 replicas":                                {"bad", "spec: {deploymentName: a, replicas: 0}", "spec.replicas"},
-		"11 replicas":                               {"bad", "spec: {deploymentName: a, replicas: 11}", "spec.replicas"},
-		"-1 replicas":                               {"bad", "spec: {deploymentName: a, replicas: -1}", "spec.replicas"},
-		"replicas that are a string":                {"bad", `spec: {deploymentName: a, replicas: "3"}`, "spec.replicas"},
-		"a name of 64 characters":                   {strings.Repeat("a", 64), "spec: {deploymentName: a}", "metadata.name must be no longer than 63 characters"},
+		"no spec":                    {"bad", "", "spec"},
+		"no deploymentName":          {"bad", "spec: {replicas: 1}", "spec.deploymentName"},
+		"empty deploymentName":       {"bad", `spec: {deploymentName: "", replicas: 1}`, "spec.deploymentName"},
+		"upper case deploymentName":  {"bad", "spec: {deploymentName: Bad}", "spec.deploymentName"},
+		"empty deploymentName label": {"bad", "spec: {deploymentName: a..b}", "spec.deploymentName"},
+		"long deploymentName":        {"bad", "spec: {deploymentName: " + strings.Repeat("a", 254) + "}", "spec.deploymentName"},
+		"0 replicas":                 {"bad", "spec: {deploymentName: a, replicas: 0}", "spec.replicas"},
+		"11 replicas":                {"bad", "spec: {deploymentName: a, replicas: 11}", "spec.replicas"},
+		"-1 replicas":                {"bad", "spec: {deploymentName: a, replicas: -1}", "spec.replicas"},
+		"replicas of type string":    {"bad", `spec: {deploymentName: a, replicas: "3"}`, "spec.replicas"},
+		"name of 64 characters":      {strings.Repeat("a", 64), "spec: {deploymentName: a}", "metadata.name must be no longer than 63 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest := fmt.Sprintf("apiVersion: samplecontroller.k8s.io/v1alpha1\nkind: Foo\nmetadata: {name: %s}\n%s\n", test.metadataName, test.spec)
 			output, err := tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-")
 			if err == nil || !strings.Contains(output, test.want) {
-				t.Errorf("kubectl apply said %q (%v), want a refusal that names %s", output, err, test.want)
+				t.Errorf("kubectl apply: %q (%v), want an error that contains %q", output, err, test.want)
 			}
 		})
 	}
@@ -39,11 +39,11 @@ func TestBadFoosAreRefusedWithAMessageThatNamesTheField(t *testing.T) {
 	manifest := fmt.Sprintf("apiVersion: samplecontroller.k8s.io/v1alpha1\nkind: Foo\nmetadata: {name: %s}\nspec: {deploymentName: %s, replicas: 10}\n",
 		longest, strings.Repeat("b", 253))
 	if output, err := tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
-		t.Errorf("the longest names and the most replicas are refused: %s", output)
+		t.Errorf("a Foo with the longest names and the most replicas was rejected: %s", output)
 	}
 }
 
-func TestKubectlExplainsEveryField(t *testing.T) {
+func TestKubectlExplain(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
 		"foo":                           "nginx Deployment",
@@ -55,19 +55,18 @@ func TestKubectlExplainsEveryField(t *testing.T) {
 		"foo.status.observedGeneration": "metadata.generation",
 		"foo.status.conditions":         "Stalled",
 	} {
-		// kubectl wraps lines, so that the words may stand on two of them.
+		// kubectl may break the line between the words.
 		if got := strings.Join(strings.Fields(kubectl(t, "explain", field)), " "); !strings.Contains(got, want) {
-			t.Errorf("kubectl explain %s does not say %q:\n%s", field, want, got)
+			t.Errorf("the output of kubectl explain %s lacks %q:\n%s", field, want, got)
 		}
 	}
 }
 
-// Not parallel: it takes the definition of Foos away from all others for a while.
-func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
+// Not parallel: it deletes the CRD.
+func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	namespace := newNamespace(t)
-	kubectl(t, "delete", "-f", crdFile)
-	t.Cleanup(func() { kubectl(t, "apply", "-f", crdFile) })
-	// Like ours it is of the category all: kubectl remembers for a while what kinds there are.
+	deleteCRD(t)
+	// It has the same category as the generated CRD, because kubectl caches discovery.
 	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
 		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
 		"name":"foos.samplecontroller.k8s.io"},
@@ -77,7 +76,7 @@ func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
 	if output, err := tryKubectl(t, lax, "apply", "-f", "-"); err != nil {
 		t.Fatal(output)
 	}
-	kubectl(t, "wait", "--for=condition=Established", "crd/foos.samplecontroller.k8s.io", "--timeout=30s")
+	waitForCRD(t)
 	bad := map[string]string{
 		"no-spec":                `"other":1`,
 		"no-name":                `"spec":{"replicas":1}`,
@@ -88,22 +87,21 @@ func TestFoosOfALaxerDefinitionAreToldWhatIsWrong(t *testing.T) {
 		"replicas-string":        `"spec":{"deploymentName":"replicas-string","replicas":"3"}`,
 		strings.Repeat("a", 100): `"spec":{"deploymentName":"long","replicas":1}`,
 	}
-	good := `"spec":{"deploymentName":"good","replicas":1}`
 	for name, spec := range bad {
 		storeFoo(t, namespace, name, spec)
 	}
-	storeFoo(t, namespace, "good", good)
+	storeFoo(t, namespace, "good", `"spec":{"deploymentName":"good","replicas":1}`)
 	kubectl(t, "apply", "-f", crdFile)
 
 	startController(t, namespace, "-resync-period=1s")
-	wantReplicas(t, namespace, "good", 1)
+	waitForReplicas(t, namespace, "good", 1)
 	for name := range bad {
-		rejected := wantReason(t, namespace, name, "DeploymentRejected")
-		wantEvent(t, getFoo(t, namespace, name), corev1.EventTypeWarning, "DeploymentRejected", rejected.Message)
+		rejected := waitForStalled(t, namespace, name, "DeploymentRejected")
+		waitForEvent(t, getFoo(t, namespace, name), corev1.EventTypeWarning, "DeploymentRejected", rejected.Message)
 	}
-	wantOnlyDeployments(t, namespace, "good")
+	waitForDeployments(t, namespace, "good")
 
-	// Corrected, it is served at once.
+	// A Foo is reconciled once its spec is corrected.
 	kubectl(t, "patch", "-n", namespace, "foo/replicas-string", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
-	wantReplicas(t, namespace, "replicas-string", 3)
+	waitForReplicas(t, namespace, "replicas-string", 3)
 }

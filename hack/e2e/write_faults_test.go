@@ -17,132 +17,126 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-// scenario is a sequence of a user's acts that the program has to follow. It ends when the program has.
+// scenario is a change to the desired state that the controller has to reconcile.
 type scenario struct {
 	name string
-	// prepare brings about the state from which act starts. The program runs, without faults, and has followed when it returns.
+	// prepare creates the initial state and returns once it is reconciled. No faults are injected meanwhile.
 	prepare func(t *testing.T, namespace string)
-	act     func(t *testing.T, namespace string)
-	// settled returns once the desired state is reached.
-	settled func(t *testing.T, namespace string)
+	change  func(t *testing.T, namespace string)
+	// waitForResult returns once the desired state is reached.
+	waitForResult func(t *testing.T, namespace string)
 }
 
 var scenarios = []scenario{
 	{
-		name:    "create",
-		prepare: func(*testing.T, string) {},
-		act:     func(t *testing.T, namespace string) { createFoo(t, namespace, "foo", "first", 2) },
-		settled: func(t *testing.T, namespace string) {
-			wantReplicas(t, namespace, "foo", 2)
-			wantOnlyDeployments(t, namespace, "first")
-		},
+		name:          "create",
+		prepare:       func(*testing.T, string) {},
+		change:        func(t *testing.T, namespace string) { createFoo(t, namespace, "foo", "first", 2) },
+		waitForResult: fooIsReady("first", 2, convergence),
 	},
 	{
-		name: "scale",
-		prepare: func(t *testing.T, namespace string) {
-			createFoo(t, namespace, "foo", "first", 1)
-			wantReplicas(t, namespace, "foo", 1)
-		},
-		act: func(t *testing.T, namespace string) { kubectl(t, "scale", "-n", namespace, "foo/foo", "--replicas=3") },
-		settled: func(t *testing.T, namespace string) {
-			wantReplicas(t, namespace, "foo", 3)
-			wantOnlyDeployments(t, namespace, "first")
-		},
+		name:          "scale",
+		prepare:       createFirst,
+		change:        func(t *testing.T, namespace string) { kubectl(t, "scale", "-n", namespace, "foo/foo", "--replicas=3") },
+		waitForResult: fooIsReady("first", 3, convergence),
 	},
 	{
-		name: "rename",
-		prepare: func(t *testing.T, namespace string) {
-			createFoo(t, namespace, "foo", "first", 1)
-			wantReplicas(t, namespace, "foo", 1)
-		},
-		act: func(t *testing.T, namespace string) { rename(t, namespace, "foo", "second") },
-		settled: func(t *testing.T, namespace string) {
-			wantReplicas(t, namespace, "foo", 1)
-			wantOnlyDeployments(t, namespace, "second")
-		},
+		name:          "rename",
+		prepare:       createFirst,
+		change:        func(t *testing.T, namespace string) { rename(t, namespace, "foo", "second") },
+		waitForResult: fooIsReady("second", 1, convergence),
 	},
 	{
-		name: "conflict and hand-over",
+		name: "conflict and takeover",
 		prepare: func(t *testing.T, namespace string) {
 			kubectl(t, "create", "deployment", "-n", namespace, "first", "--image=other")
 		},
-		act: func(t *testing.T, namespace string) {
+		change: func(t *testing.T, namespace string) {
 			createFoo(t, namespace, "foo", "first", 1)
-			wantReason(t, namespace, "foo", "ErrResourceExists")
+			waitForStalled(t, namespace, "foo", "ErrResourceExists")
 			kubectl(t, "delete", "-n", namespace, "deployment/first")
 		},
-		settled: func(t *testing.T, namespace string) {
-			wantReplicas(t, namespace, "foo", 1)
-			wantOnlyDeployments(t, namespace, "first")
-		},
+		waitForResult: fooIsReady("first", 1, convergence),
 	},
 	{
-		name: "delete and recreate",
-		prepare: func(t *testing.T, namespace string) {
-			createFoo(t, namespace, "foo", "first", 1)
-			wantReplicas(t, namespace, "foo", 1)
-		},
-		act: func(t *testing.T, namespace string) {
+		name:    "delete and recreate",
+		prepare: createFirst,
+		change: func(t *testing.T, namespace string) {
 			kubectl(t, "delete", "-n", namespace, "foo/foo", "--wait=false")
 			createFoo(t, namespace, "foo", "first", 2)
 		},
-		settled: func(t *testing.T, namespace string) {
-			wantReplicasWithin(t, 2*convergence, namespace, "foo", 2)
-			wantOnlyDeployments(t, namespace, "first")
+		waitForResult: func(t *testing.T, namespace string) {
+			fooIsReady("first", 2, 2*convergence)(t, namespace)
 			if foo := getFoo(t, namespace, "foo"); !metav1.IsControlledBy(getDeployment(t, namespace, "first"), foo) {
-				t.Error("the Deployment is not the new Foo's")
+				t.Error("the Deployment is not controlled by the new Foo")
 			}
 		},
 	},
 }
 
-// stillness is how long watches stand still in these tests.
-const stillness = 2 * time.Second
-
-// strikes are what can happen at a write request of the program.
-var strikes = []struct {
-	name  string
-	fault func(w *walk) faults.Fault
-}{
-	{"killed before it", func(w *walk) faults.Fault { return faults.Before(w.restart) }},
-	{"killed after it", func(w *walk) faults.Fault { return faults.After(w.restart) }},
-	{"the answer is lost", func(*walk) faults.Fault { return faults.LoseAnswer }},
-	{"the connection is cut", func(w *walk) faults.Fault { return faults.Before(w.proxy.CutConnections) }},
-	{"refused with 409", func(*walk) faults.Fault { return faults.Refuse(http.StatusConflict, metav1.StatusReasonConflict) }},
-	{"refused with 429", func(*walk) faults.Fault {
-		return faults.Refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
-	}},
-	{"refused with 500", func(*walk) faults.Fault {
-		return faults.Refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)
-	}},
-	{"refused with 503", func(*walk) faults.Fault {
-		return faults.Refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-	}},
-	{"applied, but answered with 504", func(*walk) faults.Fault {
-		return faults.Misreport(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
-	}},
-	{"watches of Foos stand still from it on", func(w *walk) faults.Fault { return w.standStill("foos") }},
-	{"watches of Deployments stand still from it on", func(w *walk) faults.Fault { return w.standStill("deployments") }},
-	{"all watches stand still from it on", func(w *walk) faults.Fault { return w.standStill("foos", "deployments") }},
+func createFirst(t *testing.T, namespace string) {
+	t.Helper()
+	createReadyFoo(t, namespace, "foo", "first", 1)
 }
 
-// TestTheProgramMayBeStruckAtAnyWrite repeats each scenario once for each of its writes and each strike: wherever the program is
-// struck, the same state is reached, with hardly more writes, and then held.
-func TestTheProgramMayBeStruckAtAnyWrite(t *testing.T) {
+// fooIsReady returns a function that waits until the Foo is ready and its Deployment is the only one in the namespace.
+func fooIsReady(deploymentName string, replicas int32, timeout time.Duration) func(*testing.T, string) {
+	return func(t *testing.T, namespace string) {
+		t.Helper()
+		waitForReplicasWithin(t, timeout, namespace, "foo", replicas)
+		waitForDeployments(t, namespace, deploymentName)
+	}
+}
+
+// watchFaultDuration is how long watches are held or interrupted.
+const watchFaultDuration = 2 * time.Second
+
+// writeFaults are the faults that are injected into each write request of the controller.
+var writeFaults = []struct {
+	name  string
+	fault func(r *scenarioRun) faults.Fault
+}{
+	{"killed before", func(r *scenarioRun) faults.Fault { return faults.Before(r.restart) }},
+	{"killed after", func(r *scenarioRun) faults.Fault { return faults.After(r.restart) }},
+	{"response dropped", func(*scenarioRun) faults.Fault { return faults.DropResponse }},
+	{"connection closed", func(r *scenarioRun) faults.Fault { return faults.Before(r.proxy.CloseConnections) }},
+	{"rejected with 409", func(*scenarioRun) faults.Fault {
+		return faults.Reject(http.StatusConflict, metav1.StatusReasonConflict)
+	}},
+	{"rejected with 429", func(*scenarioRun) faults.Fault {
+		return faults.Reject(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+	}},
+	{"rejected with 500", func(*scenarioRun) faults.Fault {
+		return faults.Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	}},
+	{"rejected with 503", func(*scenarioRun) faults.Fault {
+		return faults.Reject(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	}},
+	{"applied, failed with 504", func(*scenarioRun) faults.Fault {
+		return faults.FailAfterApply(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
+	}},
+	{"watches of Foos held", func(r *scenarioRun) faults.Fault { return r.holdWatches("foos") }},
+	{"watches of Deployments held", func(r *scenarioRun) faults.Fault { return r.holdWatches("deployments") }},
+	{"all watches held", func(r *scenarioRun) faults.Fault { return r.holdWatches("foos", "deployments") }},
+}
+
+// TestWriteFaults injects each fault into each write of each scenario. The same state must be reached, with few additional writes,
+// and must be stable.
+func TestWriteFaults(t *testing.T) {
 	for _, scenario := range scenarios {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
-			faultless := startWalk(t, scenario).play(t)
-			t.Logf("without faults: %q", faultless)
-			for n := range faultless {
-				for _, strike := range strikes {
-					t.Run(fmt.Sprintf("%d %s %s", n+1, faultless[n], strike.name), func(t *testing.T) {
+			baseline := startScenario(t, scenario, 0).execute(t)
+			t.Logf("writes without faults: %q", baseline)
+			for n := range baseline {
+				for _, fault := range writeFaults {
+					t.Run(fmt.Sprintf("%d %s %s", n+1, baseline[n], fault.name), func(t *testing.T) {
 						t.Parallel()
-						w := startWalk(t, scenario)
-						w.proxy.SetRules(faults.Rule{Name: strike.name, Verbs: faults.Writes, Nth: n + 1, Fault: strike.fault(w)})
-						wantFewWrites(t, w.play(t), faultless)
-						if len(w.proxy.Injected()) == 0 {
-							t.Logf("there were fewer than %d writes this time", n+1)
+						r := startScenario(t, scenario, 0)
+						r.proxy.SetRules(faults.Rule{Name: fault.name, Verbs: faults.Writes, Nth: n + 1, Fault: fault.fault(r)})
+						checkWriteCount(t, r.execute(t), baseline)
+						if len(r.proxy.Injected()) == 0 {
+							t.Logf("no fault was injected: there were fewer than %d writes", n+1)
 						}
 					})
 				}
@@ -151,117 +145,108 @@ func TestTheProgramMayBeStruckAtAnyWrite(t *testing.T) {
 	}
 }
 
-// TestARandomShareOfAllRequestsMayFail plays each scenario while one in five requests and watches fails.
-func TestARandomShareOfAllRequestsMayFail(t *testing.T) {
+// TestRandomRequestFaults runs each scenario while one in five requests and watches fails.
+func TestRandomRequestFaults(t *testing.T) {
 	for _, scenario := range scenarios {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
-			faultless := startWalk(t, scenario).play(t)
+			baseline := startScenario(t, scenario, 0).execute(t)
 			for seed := range uint64(3) {
 				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					t.Parallel()
-					w := startWalkWithSeed(t, scenario, seed)
-					w.proxy.SetRules(randomFaults(0.2)...)
-					wantFewWrites(t, w.play(t), faultless)
+					r := startScenario(t, scenario, seed)
+					r.proxy.SetRules(randomFaults(0.2)...)
+					checkWriteCount(t, r.execute(t), baseline)
 				})
 			}
 		})
 	}
 }
 
-// randomFaults are rules by which about the given share of all requests fails, half of them in ways that only reach some.
-func randomFaults(share float64) []faults.Rule {
-	each := share / 8
+// randomFaults returns rules that make a request fail with about the given probability. Half of the faults apply to writes or watches
+// only.
+func randomFaults(probability float64) []faults.Rule {
+	each := probability / 8
 	return []faults.Rule{
-		{Name: "409", Verbs: faults.Writes, Share: each, Fault: faults.Refuse(http.StatusConflict, metav1.StatusReasonConflict)},
-		{Name: "410", Verbs: []string{"watch"}, Share: each, Fault: faults.Refuse(http.StatusGone, metav1.StatusReasonExpired)},
-		{Name: "429", Share: each, Fault: faults.Refuse(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
-		{Name: "500", Share: each, Fault: faults.Refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
-		{Name: "503", Share: each, Fault: faults.Refuse(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)},
-		{Name: "504 though applied", Verbs: faults.Writes, Share: each, Fault: faults.Misreport(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)},
-		{Name: "request dropped", Share: each, Fault: faults.Drop},
-		{Name: "answer lost", Verbs: faults.Writes, Share: each, Fault: faults.LoseAnswer},
+		{Name: "409", Verbs: faults.Writes, Probability: each, Fault: faults.Reject(http.StatusConflict, metav1.StatusReasonConflict)},
+		{Name: "410", Verbs: []string{"watch"}, Probability: each, Fault: faults.Reject(http.StatusGone, metav1.StatusReasonExpired)},
+		{Name: "429", Probability: each, Fault: faults.Reject(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
+		{Name: "500", Probability: each, Fault: faults.Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+		{Name: "503", Probability: each, Fault: faults.Reject(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)},
+		{Name: "504 after apply", Verbs: faults.Writes, Probability: each, Fault: faults.FailAfterApply(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)},
+		{Name: "request dropped", Probability: each, Fault: faults.DropRequest},
+		{Name: "response dropped", Verbs: faults.Writes, Probability: each, Fault: faults.DropResponse},
 	}
 }
 
-// walk is a scenario that is played with a program behind a proxy.
-type walk struct {
+// scenarioRun is one run of a scenario with a controller that connects through a proxy.
+type scenarioRun struct {
 	scenario  scenario
 	namespace string
 	proxy     *faults.Proxy
 	start     func() *process
 
-	lock    sync.Mutex
-	program *process
+	lock       sync.Mutex
+	controller *process
 }
 
-func startWalk(t *testing.T, s scenario) *walk {
+// startScenario starts a controller and prepares the scenario. The seed is that of the proxy.
+func startScenario(t *testing.T, s scenario, seed uint64) *scenarioRun {
 	t.Helper()
-	return startWalkWithSeed(t, s, 0)
+	r := &scenarioRun{scenario: s, namespace: newNamespace(t), proxy: startProxy(t, user, seed)}
+	r.start = func() *process { return startBehindProxy(t, r.proxy, "-namespace", r.namespace) }
+	r.controller = r.start()
+	r.controller.waitForLog("Started workers")
+	s.prepare(t, r.namespace)
+	r.stableWrites(t)
+	return r
 }
 
-// startWalkWithSeed starts a program for a scenario and prepares it.
-func startWalkWithSeed(t *testing.T, s scenario, seed uint64) *walk {
+// execute changes the desired state, waits for the result and returns the writes since the change.
+func (r *scenarioRun) execute(t *testing.T) []string {
 	t.Helper()
-	w := &walk{scenario: s, namespace: newNamespace(t), proxy: startProxy(t, user, seed)}
-	w.start = func() *process { return startBehind(t, w.proxy, "-namespace", w.namespace) }
-	w.program = w.start()
-	w.program.waitForLog("Started workers")
-	s.prepare(t, w.namespace)
-	w.settledWrites(t)
-	return w
+	history := watchHistory(t, r.namespace)
+	r.proxy.ResetRequests()
+	r.scenario.change(t, r.namespace)
+	return r.verify(t, history)
 }
 
-// play plays the scenario to its end, and returns the writes from the act on that the API server got.
-func (w *walk) play(t *testing.T) []string {
+// verify waits for the result, checks that it is stable and that nothing went wrong on the way, and returns the writes.
+func (r *scenarioRun) verify(t *testing.T, history *history) []string {
 	t.Helper()
-	history := watchHistory(t, w.namespace)
-	w.proxy.Forget()
-	w.scenario.act(t, w.namespace)
-	w.scenario.settled(t, w.namespace)
-	writes := w.settledWrites(t)
-	w.scenario.settled(t, w.namespace)
-	history.judge(w.proxy.Requests())
-	wantHealthy(t, w.program.log.String())
+	r.scenario.waitForResult(t, r.namespace)
+	writes := r.stableWrites(t)
+	r.scenario.waitForResult(t, r.namespace)
+	history.checkWrites(r.proxy.Requests())
+	checkLog(t, r.controller.log.String())
 	return writes
 }
 
-// restart kills the program and starts it again.
-func (w *walk) restart() {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	w.program.command.Process.Signal(syscall.SIGKILL)
-	<-w.program.exited
-	w.program = w.start()
+// restart kills the controller and starts it again.
+func (r *scenarioRun) restart() {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.controller.command.Process.Signal(syscall.SIGKILL)
+	<-r.controller.exited
+	r.controller = r.start()
 }
 
-// standStill passes the request on, and has the watches stand still for a while.
-func (w *walk) standStill(resources ...string) faults.Fault {
+// holdWatches returns a fault that holds the watches for a while and forwards the request.
+func (r *scenarioRun) holdWatches(resources ...string) faults.Fault {
 	return faults.During(func() {
-		w.proxy.Freeze(resources...)
-		time.AfterFunc(stillness, w.proxy.Thaw)
+		r.proxy.HoldWatches(resources...)
+		time.AfterFunc(watchFaultDuration, r.proxy.ReleaseWatches)
 	})
 }
 
-// settledWrites returns the writes that the API server got, each as "verb resource name", once there have been no more for a
-// second.
-func (w *walk) settledWrites(t *testing.T) (writes []string) {
+// stableWrites returns the writes of the controller once there have been no more for a second.
+func (r *scenarioRun) stableWrites(t *testing.T) []string {
 	t.Helper()
-	changed := time.Now()
-	eventually(t, convergence, func() error {
-		now := writesAmong(w.proxy.Requests())
-		if len(now) != len(writes) {
-			writes, changed = now, time.Now()
-		}
-		if since := time.Since(changed); since < time.Second {
-			return fmt.Errorf("the newest of %d writes was made %s ago", len(writes), since)
-		}
-		return nil
-	})
-	return writes
+	return waitUntilStable(t, time.Second, func() []string { return writesIn(r.proxy.Requests()) })
 }
 
-func writesAmong(requests []faults.Request) (writes []string) {
+// writesIn returns the writes among the requests, each as "verb resource name".
+func writesIn(requests []faults.Request) (writes []string) {
 	for _, request := range requests {
 		if slices.Contains(faults.Writes, request.Verb) {
 			writes = append(writes, fmt.Sprintf("%s %s %s", request.Verb, request.Resource, request.Name))
@@ -270,11 +255,11 @@ func writesAmong(requests []faults.Request) (writes []string) {
 	return writes
 }
 
-// wantFewWrites checks that a walk with faults took at most twice the writes of the same walk without, and a few, besides those
-// that were made to look how it is.
-func wantFewWrites(t *testing.T, writes, faultless []string, looking ...string) {
+// checkWriteCount fails the test if there were more than twice the writes of the run without faults and two. The allowance are
+// writes that the test itself caused in addition.
+func checkWriteCount(t *testing.T, writes, baseline []string, allowance ...string) {
 	t.Helper()
-	if most := 2*(len(faultless)+len(looking)) + 2; len(writes) > most {
-		t.Errorf("%d writes %q, want at most %d", len(writes), writes, most)
+	if limit := 2*(len(baseline)+len(allowance)) + 2; len(writes) > limit {
+		t.Errorf("got %d writes, want at most %d: %q", len(writes), limit, writes)
 	}
 }

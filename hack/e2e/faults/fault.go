@@ -12,70 +12,70 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Fault is what happens to a request. It may have the API server apply it, by pass.
-type Fault func(w http.ResponseWriter, r *http.Request, pass http.Handler)
+// Fault handles a request in place of the proxy. It may call next to have the API server apply the request.
+type Fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
-// Refuse answers with an error and does not apply the request.
-func Refuse(code int, reason metav1.StatusReason) Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { answer(w, code, reason) }
+// Reject responds with an error without applying the request.
+func Reject(code int, reason metav1.StatusReason) Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { respond(w, code, reason) }
 }
 
-// Misreport applies the request, but answers with an error.
-func Misreport(code int, reason metav1.StatusReason) Fault {
-	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
-		pass.ServeHTTP(httptest.NewRecorder(), r)
-		answer(w, code, reason)
+// FailAfterApply applies the request but responds with an error.
+func FailAfterApply(code int, reason metav1.StatusReason) Fault {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(httptest.NewRecorder(), r)
+		respond(w, code, reason)
 	}
 }
 
-// Drop neither applies nor answers the request: its stream is reset.
-func Drop(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
+// DropRequest resets the stream without applying the request.
+func DropRequest(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) }
 
-// LoseAnswer applies the request, and resets its stream instead of an answer.
-func LoseAnswer(_ http.ResponseWriter, r *http.Request, pass http.Handler) {
-	pass.ServeHTTP(httptest.NewRecorder(), r)
+// DropResponse applies the request and resets the stream without a response.
+func DropResponse(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+	next.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
 }
 
-// Before calls a function, and then the request is dropped. What the function does happens before it is applied.
+// Before calls a function instead of applying the request, and drops the request.
 func Before(call func()) Fault {
-	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		call()
-		Drop(w, r, pass)
+		DropRequest(w, r, next)
 	}
 }
 
-// After has the request applied, even if it is given up meanwhile, calls a function, and then the answer is lost.
+// After applies the request, calls a function and drops the response.
 func After(call func()) Fault {
-	return func(_ http.ResponseWriter, r *http.Request, pass http.Handler) {
-		pass.ServeHTTP(httptest.NewRecorder(), r)
+	return func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+		next.ServeHTTP(httptest.NewRecorder(), r)
 		call()
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// During calls a function, and then passes the request on.
+// During calls a function before it passes the request on.
 func During(call func()) Fault {
-	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		call()
-		pass.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	}
 }
 
-func answer(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+func respond(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(code)
-	// A connection that breaks meanwhile is one more fault.
+	// The client may be gone by now, which is one more fault.
 	_ = json.NewEncoder(w).Encode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "injected by the tests",
 	})
 }
 
-// parse tells what a request is about.
+// parse returns the attributes of a request.
 func parse(r *http.Request) *Request {
 	request := &Request{}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults is a proxy between a program and the API server that does to requests and watches what a test tells it to, and
-// writes down what the API server answered. The program under test is the one that ships: it sees a server that fails.
+// Package faults provides a proxy in front of the API server that injects faults into requests and watches, and records the
+// responses of the API server. Faults are injected outside of the process under test, so that it is the binary that ships.
 package faults
 
 import (
@@ -32,28 +32,31 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 )
 
-// Rule says to which requests a fault happens. The first rule that applies decides.
+// Rule selects the requests that a fault is injected into. Of several rules that select a request, the first one is used.
 type Rule struct {
-	Name      string   // of the fault, for those who count it
-	Verbs     []string // as RBAC has them; all if empty
-	Resources []string // plural, with the subresource, as in "foos/status"; all if empty
-	Nth       int      // only the n-th of these requests, counted from 1; all if 0
-	Share     float64  // only this share of these requests, chosen at random; all if 0
-	Fault     Fault
+	Name        string   // the fault's key in Injected
+	Verbs       []string // RBAC verbs; all if empty
+	Resources   []string // plural, with the subresource, as in "foos/status"; all if empty
+	Nth         int      // only the n-th matching request, counted from 1; all if 0
+	Probability float64  // of each matching request; 0 means all of them
+	Fault       Fault
 }
 
-// Writes are the verbs that change something.
+// Writes are the mutating verbs.
 var Writes = []string{"create", "update", "patch", "delete"}
 
-// Request is one that the API server was asked, other than a list or a watch.
+// Request is a request that was sent to the API server, other than a list or a watch.
 type Request struct {
 	Verb, Resource, Namespace, Name string
-	Sent, Answered                  time.Time
-	Code                            int            // 0 if there is no answer
-	Object                          runtime.Object // that the server answered with, nil if it was none
+	Sent, Responded                 time.Time
+	Code                            int            // 0 if there was no response
+	Object                          runtime.Object // in the response; nil if there was none
 }
 
-// Proxy passes on HTTP/2, watches included, to an API server.
+// Succeeded reports whether the API server applied the request and responded with a 2xx code.
+func (r Request) Succeeded() bool { return r.Code >= 200 && r.Code <= 299 }
+
+// Proxy forwards HTTP/2, watches included, to an API server.
 type Proxy struct {
 	server  *httptest.Server
 	reverse *httputil.ReverseProxy
@@ -63,13 +66,13 @@ type Proxy struct {
 	lock     sync.Mutex
 	random   *rand.Rand
 	rules    []Rule
-	matched  []int // by rule: requests so far that it is about
+	matched  []int // number of matching requests, by rule
 	injected map[string]int
 	requests []*Request
 }
 
-// Start starts a proxy whose requests are those of config's user. The same seed chooses the same requests for rules with a Share,
-// as long as these come in the same order.
+// Start starts a proxy that sends requests as config's user. With the same seed, rules with a Probability select the same requests
+// as long as requests arrive in the same order.
 func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -79,44 +82,44 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := runtime.NewScheme()
-	if err := scheme.AddToScheme(known); err != nil {
+	types := runtime.NewScheme()
+	if err := scheme.AddToScheme(types); err != nil {
 		return nil, err
 	}
-	if err := samplescheme.AddToScheme(known); err != nil {
+	if err := samplescheme.AddToScheme(types); err != nil {
 		return nil, err
 	}
 	p := &Proxy{
 		reverse:  httputil.NewSingleHostReverseProxy(target),
-		decoder:  serializer.NewCodecFactory(known).UniversalDeserializer(),
-		watches:  watches{blocks: map[string]block{}, gone: map[string]bool{}, running: map[*watch]bool{}, tapes: map[string]*tape{}, old: map[string]*tape{}},
+		decoder:  serializer.NewCodecFactory(types).UniversalDeserializer(),
+		watches:  newWatches(),
 		random:   rand.New(rand.NewPCG(seed, 0)),
 		injected: map[string]int{},
 	}
 	p.reverse.Transport = transport
-	p.reverse.FlushInterval = -1 // Watches must not wait for a full buffer.
-	p.reverse.ModifyResponse = p.noteAnswer
+	p.reverse.FlushInterval = -1 // Watch events must not wait for a full buffer.
+	p.reverse.ModifyResponse = p.recordResponse
 	p.reverse.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.EnableHTTP2 = true
-	// They would tell of each connection that ends early.
+	// Connections that end early are expected, and would be logged.
 	quiet := log.New(io.Discard, "", 0)
 	p.server.Config.ErrorLog, p.reverse.ErrorLog = quiet, quiet
 	p.server.StartTLS()
 	return p, nil
 }
 
-// Close ends all connections and the proxy.
+// Close closes all connections and stops the proxy.
 func (p *Proxy) Close() {
-	p.watches.openAll()
-	p.CutConnections()
+	p.watches.releaseAll()
+	p.CloseConnections()
 	p.server.Close()
 }
 
-// URL is the proxy's address.
+// URL returns the address of the proxy.
 func (p *Proxy) URL() string { return p.server.URL }
 
-// WriteKubeconfig writes a kubeconfig that leads to the proxy.
+// WriteKubeconfig writes a kubeconfig for the proxy.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["proxy"] = &clientcmdapi.Cluster{
@@ -132,21 +135,21 @@ func (p *Proxy) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// SetRules replaces the rules, and begins to count for the new ones.
+// SetRules replaces the rules and resets their counts of matching requests.
 func (p *Proxy) SetRules(rules ...Rule) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.rules, p.matched = rules, make([]int, len(rules))
 }
 
-// Injected returns how often each fault has happened, by the name of its rule.
+// Injected returns the number of injected faults by rule name.
 func (p *Proxy) Injected() map[string]int {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	return maps.Clone(p.injected)
 }
 
-// Requests returns what the API server has been asked since the start, or since Forget, in the order in which it was sent.
+// Requests returns the requests that were sent to the API server since Start or ResetRequests, in order.
 func (p *Proxy) Requests() []Request {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -157,31 +160,30 @@ func (p *Proxy) Requests() []Request {
 	return requests
 }
 
-// Forget forgets the requests so far.
-func (p *Proxy) Forget() {
+// ResetRequests discards the recorded requests.
+func (p *Proxy) ResetRequests() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.requests = nil
 }
 
-// CutConnections closes all connections of the program, with all that is under way on them.
-func (p *Proxy) CutConnections() { p.server.CloseClientConnections() }
+// CloseConnections closes all client connections, including those with requests in flight.
+func (p *Proxy) CloseConnections() { p.server.CloseClientConnections() }
 
-// ServeHTTP serves one request as the rules say.
+// ServeHTTP injects a fault into the request if a rule selects it, and forwards it otherwise.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := parse(r)
-	pass := http.HandlerFunc(p.pass)
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, request))
 	if fault := p.faultFor(request); fault != nil {
-		fault(w, r, pass)
+		fault(w, r, http.HandlerFunc(p.forward))
 		return
 	}
-	pass(w, r)
+	p.forward(w, r)
 }
 
 type requestKey struct{}
 
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	request := r.Context().Value(requestKey{}).(*Request)
 	if request.Verb == "watch" {
 		p.watches.serve(w, r, request.Resource, p.reverse)
@@ -205,7 +207,7 @@ func (p *Proxy) faultFor(request *Request) Fault {
 			continue
 		}
 		p.matched[i]++
-		if rule.Nth > 0 && rule.Nth != p.matched[i] || rule.Share > 0 && p.random.Float64() >= rule.Share {
+		if rule.Nth > 0 && rule.Nth != p.matched[i] || rule.Probability > 0 && p.random.Float64() >= rule.Probability {
 			continue
 		}
 		p.injected[rule.Name]++
@@ -214,8 +216,8 @@ func (p *Proxy) faultFor(request *Request) Fault {
 	return nil
 }
 
-// noteAnswer writes down what the API server answers to a request for one object.
-func (p *Proxy) noteAnswer(response *http.Response) error {
+// recordResponse records the response of the API server to a request for a single object.
+func (p *Proxy) recordResponse(response *http.Response) error {
 	request := response.Request.Context().Value(requestKey{}).(*Request)
 	if request.Verb == "watch" || request.Verb == "list" || request.Resource == "" {
 		return nil
@@ -228,10 +230,10 @@ func (p *Proxy) noteAnswer(response *http.Response) error {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	object, _, err := p.decoder.Decode(body, nil, nil)
 	if err != nil {
-		object = nil // Where a kind is not known the server answers with a text.
+		object = nil // The API server responds in plain text if it does not serve the resource.
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	request.Answered, request.Code, request.Object = time.Now(), response.StatusCode, object
+	request.Responded, request.Code, request.Object = time.Now(), response.StatusCode, object
 	return nil
 }

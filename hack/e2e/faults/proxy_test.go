@@ -23,16 +23,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// upstream is a server that remembers what it was asked, and sends a line to all watches for each element of events.
+// upstream is a server that records its requests and sends each element of events to one of its watches.
 type upstream struct {
 	lock   sync.Mutex
-	asked  []string
+	seen   []string
 	events chan string
 }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.lock.Lock()
-	u.asked = append(u.asked, r.Method+" "+r.URL.Path+" "+r.Proto)
+	u.seen = append(u.seen, r.Method+" "+r.URL.Path+" "+r.Proto)
 	u.lock.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if !r.URL.Query().Has("watch") {
@@ -54,7 +54,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (u *upstream) requests() []string {
 	u.lock.Lock()
 	defer u.lock.Unlock()
-	return slices.Clone(u.asked)
+	return slices.Clone(u.seen)
 }
 
 // start starts an upstream, a proxy in front of it, and a client of the proxy.
@@ -85,32 +85,32 @@ func start(t *testing.T) (*upstream, *Proxy, *http.Client) {
 
 const path = "/apis/apps/v1/namespaces/default/deployments"
 
-func TestRequestsPassOverHTTP2AndAreWrittenDown(t *testing.T) {
+func TestRequestsAreForwardedAndRecorded(t *testing.T) {
 	u, p, client := start(t)
 	response, err := client.Post(p.URL()+path, "application/json", nil)
 	if err != nil || response.ProtoMajor != 2 || response.StatusCode != http.StatusOK {
-		t.Fatalf("the answer is %v (%v)", response, err)
+		t.Fatalf("got response %v, error %v", response, err)
 	}
 	if got := u.requests(); len(got) != 1 || got[0] != "POST "+path+" HTTP/2.0" {
-		t.Errorf("the server was asked %q", got)
+		t.Errorf("the server got requests %q", got)
 	}
 	requests := p.Requests()
 	if len(requests) != 1 || requests[0].Verb != "create" || requests[0].Resource != "deployments" || requests[0].Namespace != "default" ||
 		requests[0].Code != http.StatusOK || requests[0].Object == nil {
-		t.Errorf("written down is %+v", requests)
+		t.Errorf("recorded requests: %+v", requests)
 	}
 }
 
-func TestTheNthRequestAloneIsStruck(t *testing.T) {
+func TestFaultOnNthRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault   Fault
-		code    int // 0 if there is no answer
+		code    int // 0 if there is no response
 		applied int
 	}{
-		"refused":     {Refuse(http.StatusConflict, metav1.StatusReasonConflict), http.StatusConflict, 2},
-		"misreported": {Misreport(http.StatusGatewayTimeout, metav1.StatusReasonTimeout), http.StatusGatewayTimeout, 3},
-		"dropped":     {Drop, 0, 2},
-		"answer lost": {LoseAnswer, 0, 3},
+		"rejected":           {Reject(http.StatusConflict, metav1.StatusReasonConflict), http.StatusConflict, 2},
+		"failed after apply": {FailAfterApply(http.StatusGatewayTimeout, metav1.StatusReasonTimeout), http.StatusGatewayTimeout, 3},
+		"request dropped":    {DropRequest, 0, 2},
+		"response dropped":   {DropResponse, 0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, p, client := start(t)
@@ -125,24 +125,24 @@ func TestTheNthRequestAloneIsStruck(t *testing.T) {
 					want = test.code
 				}
 				if code != want {
-					t.Errorf("request %d is answered with %d, want %d", i+1, code, want)
+					t.Errorf("response code of request %d = %d, want %d", i+1, code, want)
 				}
 			}
 			if got := len(u.requests()); got != test.applied {
 				t.Errorf("%d requests were applied, want %d", got, test.applied)
 			}
 			if got := p.Injected()[name]; got != 1 {
-				t.Errorf("%d faults are counted", got)
+				t.Errorf("%d faults were counted, want 1", got)
 			}
 		})
 	}
 }
 
-func TestASeedChoosesTheSameRequestsAgain(t *testing.T) {
+func TestSeedIsDeterministic(t *testing.T) {
 	var first string
 	for range 2 {
 		_, p, client := start(t)
-		p.SetRules(Rule{Share: 0.5, Fault: Refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)})
+		p.SetRules(Rule{Probability: 0.5, Fault: Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError)})
 		var codes strings.Builder
 		for range 20 {
 			response, err := client.Get(p.URL() + path)
@@ -155,12 +155,12 @@ func TestASeedChoosesTheSameRequestsAgain(t *testing.T) {
 			first = codes.String()
 		}
 		if codes.String() != first || !strings.Contains(first, "200") || !strings.Contains(first, "500") {
-			t.Errorf("the answers are %s and %s", first, codes.String())
+			t.Errorf("response codes with the same seed: %s and %s", first, codes.String())
 		}
 	}
 }
 
-func TestWatchesStandStillAreCutAndLagBehind(t *testing.T) {
+func TestWatchFaults(t *testing.T) {
 	u, p, client := start(t)
 	watch := func(query string) (int, *io.PipeReader) {
 		t.Helper()
@@ -190,44 +190,44 @@ func TestWatchesStandStillAreCutAndLagBehind(t *testing.T) {
 	_, events := watch("&sendInitialEvents=true")
 	u.events <- "first"
 	if got := next(events); got != "first" {
-		t.Fatalf("a watch delivers %q", got)
+		t.Fatalf("the watch delivered %q", got)
 	}
-	p.Freeze("deployments")
+	p.HoldWatches("deployments")
 	u.events <- "second"
 	arrived := make(chan string)
 	go func() { arrived <- next(events) }()
 	select {
 	case got := <-arrived:
-		t.Errorf("a watch that stands still delivers %q", got)
-	case <-time.After(100 * time.Millisecond): // Without the freeze it takes less than one.
+		t.Errorf("a held watch delivered %q", got)
+	case <-time.After(100 * time.Millisecond): // It takes less than 1 ms if not held.
 	}
-	p.Thaw()
+	p.ReleaseWatches()
 	if got := <-arrived; got != "second" {
-		t.Errorf("after the thaw the watch delivers %q", got)
+		t.Errorf("the released watch delivered %q", got)
 	}
 
-	p.Tape("deployments")
-	_, old := watch("&sendInitialEvents=true")
-	if got := next(old) + next(old); got != "firstsecond" {
-		t.Errorf("a watch that lags behind delivers %q", got)
+	p.ServeStale("deployments")
+	_, stale := watch("&sendInitialEvents=true")
+	if got := next(stale) + next(stale); got != "firstsecond" {
+		t.Errorf("the stale watch delivered %q", got)
 	}
-	p.CatchUp()
-	if got := next(old); got != "" {
-		t.Errorf("a watch that has to catch up delivers %q instead of its end", got)
+	p.ServeCurrent()
+	if got := next(stale); got != "" {
+		t.Errorf("the stale watch delivered %q instead of ending", got)
 	}
 
-	p.CutWatches("deployments")
+	p.InterruptWatches("deployments")
 	if got := next(events); got != "" {
-		t.Errorf("a watch that is cut delivers %q", got)
+		t.Errorf("the interrupted watch delivered %q instead of ending", got)
 	}
-	p.MendWatches(true)
+	p.ResumeWatches(true)
 	if code, _ := watch("&resourceVersion=1"); code != http.StatusGone {
-		t.Errorf("a watch from long ago is answered with %d", code)
+		t.Errorf("a watch from an expired resource version got %d, want 410", code)
 	}
 	if code, _ := watch("&sendInitialEvents=true"); code != http.StatusOK {
-		t.Errorf("a list after that is answered with %d", code)
+		t.Errorf("the list after that got %d, want 200", code)
 	}
 	if code, _ := watch("&resourceVersion=2"); code != http.StatusOK {
-		t.Errorf("a watch from that list is answered with %d", code)
+		t.Errorf("a watch from that list got %d, want 200", code)
 	}
 }

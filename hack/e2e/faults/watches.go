@@ -13,92 +13,100 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watches are the watches that pass through the proxy. Resources are named as in Rule.
+// watches holds the state of all watches that pass through the proxy, by resource.
 type watches struct {
-	lock    sync.Mutex
-	blocks  map[string]block
-	gone    map[string]bool // Who asks to go on from where he was is told that this is too long ago, until someone lists.
-	running map[*watch]bool
-	tapes   map[string]*tape // what the newest watch that began with a list has delivered
-	old     map[string]*tape // what is played instead
+	lock       sync.Mutex
+	holds      map[string]hold
+	expired    map[string]bool // Watches from a resource version get a 410 until the resource is listed again.
+	running    map[*watch]bool
+	recordings map[string]*recording // of the newest watch with initial events
+	stale      map[string]*recording // replayed instead of a new watch
 }
 
-// block keeps the watches of a resource from delivering until it is closed.
-type block chan struct{}
+func newWatches() watches {
+	return watches{
+		holds: map[string]hold{}, expired: map[string]bool{}, running: map[*watch]bool{},
+		recordings: map[string]*recording{}, stale: map[string]*recording{},
+	}
+}
+
+// hold keeps the watches of a resource from delivering events until it is closed.
+type hold chan struct{}
 
 type watch struct {
 	resource string
 	cancel   context.CancelFunc
 }
 
-// tape is the beginning of a watch that began with a list.
-type tape struct {
+// recording is what a watch with initial events has delivered so far.
+type recording struct {
 	contentType string
 	events      []byte
 }
 
-// Freeze has the watches of the resources stand still until Thaw: nothing is lost, but nothing arrives.
-func (p *Proxy) Freeze(resources ...string) { p.watches.block(resources) }
+// HoldWatches delays all watch events of the resources until ReleaseWatches. No event is lost.
+func (p *Proxy) HoldWatches(resources ...string) { p.watches.hold(resources) }
 
-// Thaw ends Freeze.
-func (p *Proxy) Thaw() { p.watches.openAll() }
+// ReleaseWatches ends HoldWatches.
+func (p *Proxy) ReleaseWatches() { p.watches.releaseAll() }
 
-// CutWatches ends the watches of the resources, and lets no new one begin until MendWatches.
-func (p *Proxy) CutWatches(resources ...string) {
-	p.watches.block(resources)
+// InterruptWatches ends the watches of the resources and blocks new ones until ResumeWatches.
+func (p *Proxy) InterruptWatches(resources ...string) {
+	p.watches.hold(resources)
 	p.watches.end(resources)
 }
 
-// MendWatches ends CutWatches. If what happened meanwhile is gone, it must be listed anew: nobody learns of the states in between.
-// Otherwise the watches deliver it.
-func (p *Proxy) MendWatches(gone bool) {
+// ResumeWatches ends InterruptWatches. If expired, watches from an old resource version get a 410, so that clients list the
+// resources again and miss the states in between.
+func (p *Proxy) ResumeWatches(expired bool) {
 	p.watches.lock.Lock()
-	for resource := range p.watches.blocks {
-		p.watches.gone[resource] = gone
+	for resource := range p.watches.holds {
+		p.watches.expired[resource] = expired
 	}
 	p.watches.lock.Unlock()
-	p.watches.openAll()
+	p.watches.releaseAll()
 }
 
-// Tape remembers the state of the resources as the program's watches have delivered it. Watches that begin with a list deliver
-// this state, and then stand still, until CatchUp: like those of an API server whose cache lags behind.
-func (p *Proxy) Tape(resources ...string) {
+// ServeStale serves the resources like an API server with a stale watch cache until ServeCurrent: new watches with initial events
+// replay what the last one has delivered so far, and then deliver nothing.
+func (p *Proxy) ServeStale(resources ...string) {
 	p.watches.lock.Lock()
 	defer p.watches.lock.Unlock()
 	for _, resource := range resources {
-		p.watches.old[resource] = &tape{p.watches.tapes[resource].contentType, slices.Clone(p.watches.tapes[resource].events)}
-		p.watches.blocks[resource+lagging] = make(block)
+		current := p.watches.recordings[resource]
+		p.watches.stale[resource] = &recording{current.contentType, slices.Clone(current.events)}
+		p.watches.holds[resource+staleSuffix] = make(hold)
 	}
 }
 
-// CatchUp ends Tape: the watches that stand still end, so that the program asks for what has happened since.
-func (p *Proxy) CatchUp() {
+// ServeCurrent ends ServeStale and the stale watches, so that clients resume from the resource version that they have seen.
+func (p *Proxy) ServeCurrent() {
 	p.watches.lock.Lock()
-	clear(p.watches.old)
+	clear(p.watches.stale)
 	p.watches.lock.Unlock()
-	p.watches.openAll()
+	p.watches.releaseAll()
 }
 
-// lagging marks the blocks of watches that play a tape.
-const lagging = " of an API server that lags behind"
+// staleSuffix marks the holds of stale watches.
+const staleSuffix = " (stale)"
 
-func (w *watches) block(resources []string) {
+func (w *watches) hold(resources []string) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	for _, resource := range resources {
-		if w.blocks[resource] == nil {
-			w.blocks[resource] = make(block)
+		if w.holds[resource] == nil {
+			w.holds[resource] = make(hold)
 		}
 	}
 }
 
-func (w *watches) openAll() {
+func (w *watches) releaseAll() {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	for _, block := range w.blocks {
-		close(block)
+	for _, hold := range w.holds {
+		close(hold)
 	}
-	clear(w.blocks)
+	clear(w.holds)
 }
 
 func (w *watches) end(resources []string) {
@@ -111,42 +119,42 @@ func (w *watches) end(resources []string) {
 	}
 }
 
-// wait returns when nothing blocks the watches of a resource, or the watch ends.
+// wait blocks while the watches of a resource are held.
 func (w *watches) wait(ctx context.Context, resource string) {
 	for {
 		w.lock.Lock()
-		block := w.blocks[resource]
+		hold := w.holds[resource]
 		w.lock.Unlock()
-		if block == nil {
+		if hold == nil {
 			return
 		}
 		select {
-		case <-block:
+		case <-hold:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource string, upstream http.Handler) {
-	list := r.URL.Query().Get("sendInitialEvents") == "true"
+func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource string, next http.Handler) {
+	initialEvents := r.URL.Query().Get("sendInitialEvents") == "true"
 	w.wait(r.Context(), resource)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	running := &watch{resource, cancel}
 	delivery := &delivery{ResponseWriter: response, watches: w, ctx: ctx, resource: resource}
 	w.lock.Lock()
-	if w.gone[resource] && !list {
+	if w.expired[resource] && !initialEvents {
 		w.lock.Unlock()
-		answer(response, http.StatusGone, metav1.StatusReasonExpired)
+		respond(response, http.StatusGone, metav1.StatusReasonExpired)
 		return
 	}
-	delete(w.gone, resource)
+	delete(w.expired, resource)
 	w.running[running] = true
-	old := w.old[resource]
-	if list && old == nil {
-		delivery.tape = &tape{}
-		w.tapes[resource] = delivery.tape
+	stale := w.stale[resource]
+	if initialEvents && stale == nil {
+		delivery.recording = &recording{}
+		w.recordings[resource] = delivery.recording
 	}
 	w.lock.Unlock()
 	defer func() {
@@ -154,32 +162,32 @@ func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource 
 		defer w.lock.Unlock()
 		delete(w.running, running)
 	}()
-	if list && old != nil {
-		w.play(ctx, response, resource, old)
+	if initialEvents && stale != nil {
+		w.replay(ctx, response, resource, stale)
 		return
 	}
-	upstream.ServeHTTP(delivery, r.WithContext(ctx))
+	next.ServeHTTP(delivery, r.WithContext(ctx))
 }
 
-func (w *watches) play(ctx context.Context, response http.ResponseWriter, resource string, old *tape) {
-	response.Header().Set("Content-Type", old.contentType)
-	if _, err := response.Write(old.events); err != nil {
+func (w *watches) replay(ctx context.Context, response http.ResponseWriter, resource string, stale *recording) {
+	response.Header().Set("Content-Type", stale.contentType)
+	if _, err := response.Write(stale.events); err != nil {
 		return
 	}
 	response.(http.Flusher).Flush()
-	w.wait(ctx, resource+lagging)
+	w.wait(ctx, resource+staleSuffix)
 }
 
-// delivery is the answer to a watch.
+// delivery is the response to a watch request.
 type delivery struct {
 	http.ResponseWriter
-	watches  *watches
-	ctx      context.Context
-	resource string
-	tape     *tape
+	watches   *watches
+	ctx       context.Context
+	resource  string
+	recording *recording // nil unless the watch has initial events
 }
 
-// Unwrap is for http.ResponseController, which flushes what has been written.
+// Unwrap lets http.ResponseController flush the response.
 func (d *delivery) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 func (d *delivery) Write(events []byte) (int, error) {
@@ -187,10 +195,10 @@ func (d *delivery) Write(events []byte) (int, error) {
 	if d.ctx.Err() != nil {
 		return 0, d.ctx.Err()
 	}
-	if d.tape != nil {
+	if d.recording != nil {
 		d.watches.lock.Lock()
-		d.tape.contentType = d.Header().Get("Content-Type")
-		d.tape.events = append(d.tape.events, bytes.Clone(events)...)
+		d.recording.contentType = d.Header().Get("Content-Type")
+		d.recording.events = append(d.recording.events, bytes.Clone(events)...)
 		d.watches.lock.Unlock()
 	}
 	return d.ResponseWriter.Write(events)
