@@ -184,7 +184,7 @@ func TestOrphanPropagation(t *testing.T) {
 	kubectl(t, "delete", "-n", namespace, "foo/deleted", "--cascade=orphan", "--timeout=60s")
 	deployment := getDeployment(t, namespace, "orphaned")
 	if deployment.UID != uid || len(deployment.OwnerReferences) > 0 || deployment.DeletionTimestamp != nil {
-		t.Errorf("the Deployment was changed otherwise than orphaned: %+v", deployment.ObjectMeta)
+		t.Errorf("the Deployment was not merely orphaned: %+v", deployment.ObjectMeta)
 	}
 }
 

@@ -197,7 +197,7 @@ func rename(t *testing.T, namespace, name, deploymentName string) {
 	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
 }
 
-// checkUnchanged fails the test if the spec or the owners of a Deployment, which had none, have changed.
+// checkUnchanged fails the test if the spec of a Deployment has changed or if it got an owner.
 func checkUnchanged(t *testing.T, before *appsv1.Deployment) {
 	t.Helper()
 	after := getDeployment(t, before.Namespace, before.Name)
@@ -363,7 +363,7 @@ func waitForDeployments(t *testing.T, namespace string, names ...string) {
 	})
 }
 
-// waitForGarbageCollection waits until a Deployment has been deleted.
+// waitForGarbageCollection waits until the Deployment of a deleted Foo is gone.
 func waitForGarbageCollection(t *testing.T, timeout time.Duration, namespace, name string) {
 	t.Helper()
 	eventually(t, timeout, func() error {
@@ -416,7 +416,7 @@ func stableRequestsIn(t *testing.T, namespace string) []string {
 	return waitUntilStable(t, time.Second, func() []string { return requestsIn(t, namespace) })
 }
 
-// writesOf returns the writes of a user, other than of Leases.
+// writesOf returns the writes of a user, other than to Leases.
 func writesOf(t *testing.T, user string) []string {
 	t.Helper()
 	return auditedRequests(t, user, func(r cluster.Request) bool {

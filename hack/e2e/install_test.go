@@ -193,7 +193,7 @@ func checkServes(t *testing.T, installed, namespace string) {
 // writeOverlay writes an overlay of a kustomization with one more line and returns its directory.
 func writeOverlay(t *testing.T, dir, line string) string {
 	t.Helper()
-	overlay, err := os.MkdirTemp(binDir, "overlay") // inside of the repository: resources must be relative paths
+	overlay, err := os.MkdirTemp(binDir, "overlay") // in the repository, because kustomize requires relative paths
 	requireNoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(overlay) })
 	path, err := filepath.Rel(overlay, dir)

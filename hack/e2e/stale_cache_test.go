@@ -40,7 +40,7 @@ func TestRestartWithStaleCache(t *testing.T) {
 	}
 }
 
-// firstIsReady is the initial state of missedEvents that have a Foo, and their final state.
+// firstIsReady waits for the state in which all but one of missedEvents begin and end.
 var firstIsReady = fooIsReady("first", 1, 2*convergence)
 
 // missedEvents are changes that leave little or no trace in the final state.

@@ -211,7 +211,7 @@ func (r *scenarioRun) execute(t *testing.T) []string {
 	return r.verify(t, history)
 }
 
-// verify waits for the result, checks that it is stable and that nothing went wrong on the way, and returns the writes.
+// verify waits for the result, checks that it is stable, checks the recorded requests and the log, and returns the writes.
 func (r *scenarioRun) verify(t *testing.T, history *history) []string {
 	t.Helper()
 	r.scenario.waitForResult(t, r.namespace)
@@ -255,8 +255,8 @@ func writesIn(requests []faults.Request) (writes []string) {
 	return writes
 }
 
-// checkWriteCount fails the test if there were more than twice the writes of the run without faults and two. The allowance are
-// writes that the test itself caused in addition.
+// checkWriteCount fails the test if there were more than twice as many writes, plus two, as in the run without faults. allowance holds
+// the writes that the test causes in addition.
 func checkWriteCount(t *testing.T, writes, baseline []string, allowance ...string) {
 	t.Helper()
 	if limit := 2*(len(baseline)+len(allowance)) + 2; len(writes) > limit {
