@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Everything is logged, once when a long-running request starts and once when any request ends, but no bodies.
+// The audit log has an entry when a long-running request starts and one when a request completes, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -22,21 +22,21 @@ rules:
 - level: Metadata
 `
 
-// Request is one request that the API server got.
+// Request is a request that the API server received.
 type Request struct {
 	User        string
 	UserAgent   string
 	Verb        string // get, list, watch, create, update, patch, delete, deletecollection
 	APIGroup    string
-	Resource    string // plural; empty if the request was not for a resource
+	Resource    string // plural; empty for a non-resource request
 	Subresource string
 	Namespace   string
 	Name        string
 	URI         string
-	Code        int  // the HTTP status of the answer
-	Denied      bool // RBAC did not allow it; admission, which comes later, may have refused one that is not Denied
+	Code        int  // HTTP status code of the response
+	Denied      bool // by authorization; a request rejected by admission is not Denied
 	Received    time.Time
-	Ended       bool // false for a watch that is still running
+	Ended       bool // false for a watch that is still open
 }
 
 type auditEvent struct {
@@ -53,17 +53,16 @@ type auditEvent struct {
 	RequestReceivedTimestamp time.Time
 }
 
-// auditLog is what has been read so far of the API server's audit log, which only grows.
+// auditLog is the part of the API server's audit log that has been read so far.
 type auditLog struct {
 	mu       sync.Mutex
-	size     int64 // that has been read
+	offset   int64
 	requests []Request
-	running  map[string]int // index of a request by its audit id: a watch has a line for its start and one for its end
+	open     map[string]int // index in requests by audit ID, of requests that have not completed
 }
 
-// Requests returns the requests that the API server has answered so far, in the order of its audit log, each of them once.
-// It writes the log just after the answer: who asks for a request that was answered a moment ago asks again until it is
-// there.
+// Requests returns the requests that the API server has responded to so far, in the order of its audit log. A request is
+// logged after its response was sent, so that callers have to poll for a request that has just completed.
 func (c *Cluster) Requests() ([]Request, error) {
 	log, err := os.Open(c.path("audit.log"))
 	if err != nil {
@@ -72,39 +71,39 @@ func (c *Cluster) Requests() ([]Request, error) {
 	defer log.Close()
 	c.auditLog.mu.Lock()
 	defer c.auditLog.mu.Unlock()
-	if _, err := log.Seek(c.auditLog.size, io.SeekStart); err != nil {
+	if _, err := log.Seek(c.auditLog.offset, io.SeekStart); err != nil {
 		return nil, err
 	}
-	added, err := io.ReadAll(log)
+	entries, err := io.ReadAll(log)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.auditLog.parse(added); err != nil {
+	if err := c.auditLog.parse(entries); err != nil {
 		return nil, err
 	}
 	return slices.Clone(c.auditLog.requests), nil
 }
 
-// parse adds what the log has got since it was read last.
-func (l *auditLog) parse(added []byte) error {
-	for line := range bytes.Lines(added) {
+// parse adds the entries, the last of which may be incomplete.
+func (l *auditLog) parse(entries []byte) error {
+	for line := range bytes.Lines(entries) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // being written
+			break
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return fmt.Errorf("audit log: %w: %s", err, line)
+			return fmt.Errorf("invalid entry in the audit log: %w: %s", err, line)
 		}
-		l.size += int64(len(line))
+		l.offset += int64(len(line))
 		request := event.request()
-		if i, known := l.running[event.AuditID]; known {
+		if i, ok := l.open[event.AuditID]; ok {
 			l.requests[i] = request
 		} else {
-			l.running[event.AuditID] = len(l.requests)
+			l.open[event.AuditID] = len(l.requests)
 			l.requests = append(l.requests, request)
 		}
 		if request.Ended {
-			delete(l.running, event.AuditID)
+			delete(l.open, event.AuditID)
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 const (
 	controlPlaneBinary = "controlplane"
 	kwokBinary         = "kwok"
-	kubectlBinary      = "kubectl" // a symbolic link: the control plane's binary runs what its name says
+	kubectlBinary      = "kubectl" // a symbolic link to the control plane's binary
 
 	kwokPackage       = "sigs.k8s.io/kwok/cmd/kwok"
 	kubernetesModule  = "k8s.io/kubernetes"
@@ -32,10 +32,10 @@ const (
 	downloadingPrefix = "go: downloading "
 )
 
-// Build compiles the control plane, from the module in sourceDir, into binDir, and with it kwok and kubectl, and shows its
-// progress, which takes minutes the first time. It does nothing if the binaries of these sources and this version of Go
-// are there already. A build that was interrupted goes on where it was, and binDir never holds half a binary. Builds into
-// one binDir wait for each other.
+// Build builds the control plane, kubectl and kwok from the module in sourceDir and installs them in binDir. The first build
+// takes minutes and reports its progress. Build does nothing if the binaries are up to date with the sources and the Go
+// version. It can be interrupted: packages that were compiled are cached, and binDir never contains a partial binary.
+// Concurrent builds into the same binDir wait for each other.
 func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) error {
 	binDir, err := filepath.Abs(binDir)
 	if err != nil {
@@ -53,14 +53,14 @@ func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) er
 	defer b.progress.end()
 	if err := b.build(ctx); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("the build was interrupted, the next one goes on from here: %w", context.Cause(ctx))
+			return fmt.Errorf("interrupted; the next build continues from here: %w", context.Cause(ctx))
 		}
 		return fmt.Errorf("cannot build the local Kubernetes: %w", err)
 	}
 	return nil
 }
 
-// lockFile waits for the exclusive lock of the file, which holds until all copies of its descriptor are closed.
+// lockFile acquires an exclusive lock on the file, which is held until all duplicates of its descriptor are closed.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -109,7 +109,7 @@ func (b *builder) build(ctx context.Context) error {
 	return b.install(staging, stamp)
 }
 
-// stamp identifies everything that the binaries depend on.
+// stamp returns a hash of everything that the binaries depend on.
 func (b *builder) stamp(ctx context.Context) (string, error) {
 	version, err := b.output(ctx, "env", "GOVERSION")
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *builder) upToDate(stamp string) bool {
 	return err == nil && string(found) == stamp && checkBinaries(b.binDir) == nil
 }
 
-// checkBinaries returns an error that says how to build the binaries if one of them is missing.
+// checkBinaries returns an error with the command that builds the binaries if one of them is missing.
 func checkBinaries(binDir string) error {
 	for _, name := range []string{controlPlaneBinary, kwokBinary, kubectlBinary} {
 		path := filepath.Join(binDir, name)
@@ -151,8 +151,7 @@ func checkBinaries(binDir string) error {
 	return nil
 }
 
-// ldflags makes the binaries say which version of Kubernetes they are. They are dated as the version is, not as the build
-// is, so that two builds of it are the same.
+// ldflags sets the version that the binaries report. The build date is the date of the release, for reproducible builds.
 func (b *builder) ldflags(ctx context.Context) (string, error) {
 	const format = `{{.Version}} {{.Time.Format "2006-01-02T15:04:05Z07:00"}}`
 	found, err := b.output(ctx, "list", "-m", "-f", format, kubernetesModule)
@@ -165,7 +164,7 @@ func (b *builder) ldflags(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("unexpected version %q of %s", version, kubernetesModule)
 	}
 	flags := []string{"-s", "-w"}
-	// The commit is not known: the modules do not tell.
+	// The commit is unknown: modules do not contain it.
 	for _, variable := range []string{"gitVersion=" + version, "gitMajor=" + numbers[0], "gitMinor=" + numbers[1],
 		"buildDate=" + date, "gitCommit="} {
 		for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
@@ -175,11 +174,11 @@ func (b *builder) ldflags(ctx context.Context) (string, error) {
 	return strings.Join(flags, " "), nil
 }
 
-// buildFlags are those that go list must know of too, to say which packages are to be compiled. The version control system
-// has no part in the build: with it, each commit would change the binaries.
+// buildFlags are also passed to go list, because whether a package is stale depends on them. Version control information
+// would change the binaries with every commit.
 var buildFlags = []string{"-trimpath", "-buildvcs=false"}
 
-// stalePackages returns those packages that have to be compiled. Listing them downloads their modules.
+// stalePackages returns the packages to compile. It downloads their modules.
 func (b *builder) stalePackages(ctx context.Context) (map[string]bool, error) {
 	downloaded := 0
 	args := slices.Concat([]string{"list"}, buildFlags,
@@ -205,7 +204,7 @@ func (b *builder) stalePackages(ctx context.Context) (map[string]bool, error) {
 	return stale, nil
 }
 
-// compile builds both binaries into the directory.
+// compile builds the binaries into dir.
 func (b *builder) compile(ctx context.Context, ldflags string, stale map[string]bool, dir string) error {
 	args := slices.Concat([]string{"build", "-v"}, buildFlags,
 		[]string{"-ldflags", ldflags, "-o", dir + string(filepath.Separator), ".", kwokPackage})
@@ -228,8 +227,7 @@ func (b *builder) compile(ctx context.Context, ldflags string, stale map[string]
 	})
 }
 
-// install moves the binaries to where they are used, each at once, and the stamp last: as long as it is missing, the next
-// build does everything again.
+// install moves the binaries to binDir, and the stamp last: without it the next build starts over.
 func (b *builder) install(staging, stamp string) error {
 	if err := os.Symlink(controlPlaneBinary, filepath.Join(staging, kubectlBinary)); err != nil {
 		return err
@@ -248,14 +246,14 @@ func (b *builder) install(staging, stamp string) error {
 	return nil
 }
 
-// command is a go command in the source directory. It keeps the lock if this process dies and it does not.
+// command returns a go command in the source directory. It inherits the lock, in case it outlives this process.
 func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.sourceDir
-	// The binaries are for this machine and this module, whatever the environment says.
+	// The binaries are for this machine and from this module, even if the environment says otherwise.
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.ExtraFiles = []*os.File{b.lock}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go removes its temporary files
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
@@ -268,8 +266,8 @@ func (b *builder) output(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), err
 }
 
-// runLines runs the command and gives each line of its standard error to handle. Those that handle does not want are part
-// of the error if the command fails.
+// runLines runs the command and calls handle with each line of its standard error. If the command fails, the lines for which
+// handle returned false are part of the error.
 func runLines(cmd *exec.Cmd, handle func(line string) bool) error {
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

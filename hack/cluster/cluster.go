@@ -18,29 +18,28 @@ import (
 	"time"
 )
 
-// Options say what kind of cluster to start.
+// Options configure a cluster.
 type Options struct {
-	// BinDir is the directory that Build has filled.
+	// BinDir is the directory that Build installed the binaries in.
 	BinDir string
-	// Dir is the directory in which the cluster makes its own for everything that it keeps: data, certificates, logs.
-	// Default: BinDir/run.
+	// Dir is the parent of the directory that the cluster creates for its data, certificates and logs. Default: BinDir/run.
 	Dir string
 	// Nodes is the number of nodes. Default: 3.
 	Nodes int
-	// APIServerOnly leaves out everything but etcd and kube-apiserver: objects are stored, but nothing acts on them, and
-	// the roles view, edit and admin, which a controller fills, are empty.
+	// APIServerOnly starts etcd and kube-apiserver only. No controller runs: nothing reconciles the objects, and the
+	// aggregated cluster roles view, edit and admin are empty.
 	APIServerOnly bool
-	// APIServerFlags are further flags for kube-apiserver. They override those that it has.
+	// APIServerFlags are additional flags for kube-apiserver. They override the default ones.
 	APIServerFlags []string
 }
 
 const (
 	defaultNodes = 3
 
-	// A start takes seconds. A machine so busy that it takes longer than this is not worth the wait.
+	// startTimeout is generous: a cluster starts in seconds.
 	startTimeout = 3 * time.Minute
 
-	// startAttempts is how often a start is tried if somebody else takes a port that was free a moment ago.
+	// startAttempts bounds the retries if another process takes a port between choosing and using it.
 	startAttempts = 5
 )
 
@@ -48,7 +47,7 @@ const (
 type Cluster struct {
 	options       Options
 	dir           string
-	leash         *leash
+	groups        *processGroups
 	authority     *authority
 	etcdPort      int
 	apiServerPort int
@@ -57,16 +56,16 @@ type Cluster struct {
 	auditLog      auditLog
 
 	mu        sync.Mutex
-	processes map[Component]*process // those that run
+	processes map[Component]*process // running ones only
 	stopping  bool
 	failure   error
 	done      chan struct{}
 	stop      func() error
 }
 
-// Start starts a cluster and returns when it is ready for use: a Deployment that is created then becomes Available. ctx
-// bounds the start only; the cluster runs until Stop, or until this process ends in whatever way. The error says which
-// component failed, with the end of its log, or which command builds what is missing.
+// Start starts a cluster and returns when it is ready: Deployments that are created from then on become Available. ctx
+// bounds the start only; the cluster runs until Stop is called or this process exits. The error contains the name and the
+// last log lines of the component that failed, or the command that builds missing binaries.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	options, err := options.complete()
 	if err != nil {
@@ -104,12 +103,12 @@ func start(ctx context.Context, options Options) (*Cluster, error) {
 		options:   options,
 		dir:       filepath.Join(options.Dir, "cluster-"+strings.ToLower(rand.Text()[:10])),
 		processes: map[Component]*process{},
-		auditLog:  auditLog{running: map[string]int{}},
+		auditLog:  auditLog{open: map[string]int{}},
 		done:      make(chan struct{}),
 	}
 	c.stop = sync.OnceValue(c.stopOnce)
 	var err error
-	if c.leash, err = newLeash(c.dir); err != nil {
+	if c.groups, err = newProcessGroups(c.dir); err != nil {
 		return nil, err
 	}
 	if err = c.prepare(ctx); err == nil {
@@ -121,11 +120,11 @@ func start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// run starts the components, each when those that it needs are ready.
+// run starts the components in the order of their dependencies.
 func (c *Cluster) run(ctx context.Context) error {
-	ctx, cancel := whileRunning(ctx, c.done, c.Err)
+	ctx, cancel := withDone(ctx, c.done, c.Err)
 	defer cancel()
-	for _, component := range []Component{Etcd, APIServer} { // the latter waits for the former by itself
+	for _, component := range []Component{Etcd, APIServer} { // kube-apiserver waits for etcd itself
 		if _, err := c.launch(component); err != nil {
 			return err
 		}
@@ -147,8 +146,8 @@ func (c *Cluster) run(ctx context.Context) error {
 	return c.waitUsable(ctx)
 }
 
-// Stop kills the components and the commands, removes everything that the cluster kept, and returns when that is done.
-// Nothing is asked to end in an orderly way, because nothing of it is used again. Further calls do nothing more.
+// Stop kills the components and commands without a graceful shutdown and removes the cluster's directory. It returns when
+// all of that is done. It can be called more than once.
 func (c *Cluster) Stop() error { return c.stop() }
 
 func (c *Cluster) stopOnce() error {
@@ -160,25 +159,25 @@ func (c *Cluster) stopOnce() error {
 	}
 	c.fail(nil)
 	c.mu.Unlock()
-	c.leash.release()
+	c.groups.kill()
 	for _, process := range running {
-		<-process.ended
+		<-process.exited
 	}
-	return os.RemoveAll(c.dir) // for the error, if the watcher could not do it
+	return os.RemoveAll(c.dir) // returns the error if the reaper failed to
 }
 
-// Done is closed when a component has ended unexpectedly, or by Stop. Err tells which.
+// Done returns a channel that is closed when a component exits unexpectedly, or by Stop. Err returns the reason.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Err returns how a component ended unexpectedly, with the end of its log, or nil if none has. After the first one it is
-// always that one.
+// Err returns an error with the exit status and the last log lines of the first component that exited unexpectedly, or nil
+// if none has.
 func (c *Cluster) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure
 }
 
-// fail closes c.done for this reason, unless that has been done. c.mu is held.
+// fail closes c.done and records the reason, unless it is closed already. c.mu must be held.
 func (c *Cluster) fail(err error) {
 	select {
 	case <-c.done:
@@ -188,13 +187,13 @@ func (c *Cluster) fail(err error) {
 	}
 }
 
-// Dir returns the directory of everything that the cluster keeps, which Stop removes.
+// Dir returns the directory with the cluster's data, certificates and logs, which Stop removes.
 func (c *Cluster) Dir() string { return c.dir }
 
-// BinDir returns the absolute path of the directory that kubectl is in.
+// BinDir returns the absolute path of the directory that contains kubectl.
 func (c *Cluster) BinDir() string { return c.options.BinDir }
 
-// URL returns the address of the API server.
+// URL returns the URL of the API server.
 func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.apiServerPort) }
 
 func (c *Cluster) etcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.etcdPort) }
@@ -203,10 +202,9 @@ func (c *Cluster) path(elements ...string) string {
 	return filepath.Join(append([]string{c.dir}, elements...)...)
 }
 
-// Command is a command for use with the cluster, as exec.CommandContext returns it: the administrator's kubeconfig is in
-// its KUBECONFIG, and BinDir is the first place where it, and Command itself, looks for programs such as kubectl. It and
-// what it starts never outlive the cluster. It is not in the terminal's foreground, which means that it gets no signals
-// and no input from there.
+// Command returns a command with KUBECONFIG set to the administrator's kubeconfig and BinDir first in PATH, where Command
+// itself looks for name, too. The command and its descendants are killed with the cluster. It is not in the foreground
+// process group of the terminal, and so receives neither signals nor input from it.
 func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	if path := filepath.Join(c.options.BinDir, name); filepath.Base(name) == name && isFile(path) {
 		name = path
@@ -215,12 +213,12 @@ func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exe
 	cmd.Env = append(cmd.Environ(), "KUBECONFIG="+c.Kubeconfig(),
 		"PATH="+c.options.BinDir+string(filepath.ListSeparator)+os.Getenv("PATH"),
 		"KUBECACHEDIR="+c.KubectlCache())
-	joinGroup(cmd, c.leash.commands)
+	joinGroup(cmd, c.groups.commands)
 	return cmd
 }
 
-// KubectlCache returns the directory where kubectl should keep what it knows of the cluster (KUBECACHEDIR). In its usual place it
-// would be left behind, and mislead it about a later cluster at the same address.
+// KubectlCache returns the directory for kubectl's discovery cache (KUBECACHEDIR). In the default directory it would be left
+// behind, and be stale for a later cluster at the same address.
 func (c *Cluster) KubectlCache() string { return c.path("cache") }
 
 func isFile(path string) bool {
@@ -228,5 +226,5 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// SignalCommands sends the signal to all processes that have come of Command.
-func (c *Cluster) SignalCommands(signal syscall.Signal) error { return c.leash.signalCommands(signal) }
+// SignalCommands sends the signal to all commands and their descendants.
+func (c *Cluster) SignalCommands(signal syscall.Signal) error { return c.groups.signalCommands(signal) }

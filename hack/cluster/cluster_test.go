@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// asParent makes the test binary start a cluster, freeze components of it, and wait to be killed.
+	// asParent makes the test binary start a cluster, freeze some of its components, and wait to be killed.
 	asParent = "CLUSTER_TEST_AS_PARENT"
 
-	// patience is far longer than anything here takes.
-	patience = time.Minute
+	// testTimeout is far longer than any step takes.
+	testTimeout = time.Minute
 )
 
 func TestMain(m *testing.M) {
@@ -73,10 +73,10 @@ func kubectl(t *testing.T, c *cluster.Cluster, args ...string) string {
 	return string(output)
 }
 
-// eventually waits until check returns nil.
+// eventually polls until check returns nil.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for {
 		err := check()
 		if err == nil {
@@ -85,16 +85,16 @@ func eventually(t *testing.T, check func() error) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // Between two looks, of which the deadline limits the number: nothing can be waited for here.
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
 func TestDeploymentBecomesAvailable(t *testing.T) {
 	c := start(t, cluster.Options{})
 	kubectl(t, c, "create", "deployment", "web", "--image=nginx", "--replicas=2")
-	kubectl(t, c, "wait", "deployment/web", "--for=condition=Available", "--timeout="+patience.String())
+	kubectl(t, c, "wait", "deployment/web", "--for=condition=Available", "--timeout="+testTimeout.String())
 
-	t.Run("and is served by the version that was asked for", func(t *testing.T) {
+	t.Run("version", func(t *testing.T) {
 		list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 		list.Dir = "controlplane"
 		version, err := list.Output()
@@ -104,61 +104,61 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 		got := kubectl(t, c, "version")
 		for _, side := range []string{"Client", "Server"} {
 			if want := side + " Version: " + string(version); !strings.Contains(got, want) {
-				t.Errorf("kubectl version printed\n%swhich lacks %q", got, want)
+				t.Errorf("kubectl version printed:\n%swant it to contain %q", got, want)
 			}
 		}
 	})
 
-	t.Run("and is scaled after restarts of what acts on it", func(t *testing.T) {
+	t.Run("scale after restarts", func(t *testing.T) {
 		for _, component := range []cluster.Component{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok} {
 			if err := c.Restart(t.Context(), component); err != nil {
 				t.Fatal(err)
 			}
 		}
 		kubectl(t, c, "scale", "deployment/web", "--replicas=4")
-		kubectl(t, c, "wait", "deployment/web", "--for=jsonpath={.status.availableReplicas}=4", "--timeout="+patience.String())
+		kubectl(t, c, "wait", "deployment/web", "--for=jsonpath={.status.availableReplicas}=4", "--timeout="+testTimeout.String())
 	})
 }
 
-func TestFaultsLoseNoData(t *testing.T) {
+func TestDataSurvivesFaults(t *testing.T) {
 	c := start(t, cluster.Options{APIServerOnly: true})
-	kubectl(t, c, "create", "configmap", "precious")
+	kubectl(t, c, "create", "configmap", "data")
 
 	for _, component := range []cluster.Component{cluster.Etcd, cluster.APIServer} {
-		t.Run(string(component)+" is killed and restarted", func(t *testing.T) {
+		t.Run("kill and restart "+string(component), func(t *testing.T) {
 			if err := c.Kill(component); err != nil {
 				t.Fatal(err)
 			}
-			wantNoAnswer(t, c)
+			wantNoResponse(t, c)
 			if err := c.Restart(t.Context(), component); err != nil {
 				t.Fatal(err)
 			}
-			kubectl(t, c, "get", "configmap", "precious")
+			kubectl(t, c, "get", "configmap", "data")
 		})
-		t.Run(string(component)+" is frozen and resumed", func(t *testing.T) {
+		t.Run("freeze and resume "+string(component), func(t *testing.T) {
 			if err := c.Freeze(component); err != nil {
 				t.Fatal(err)
 			}
-			wantNoAnswer(t, c)
+			wantNoResponse(t, c)
 			if err := c.Resume(component); err != nil {
 				t.Fatal(err)
 			}
-			kubectl(t, c, "get", "configmap", "precious")
+			kubectl(t, c, "get", "configmap", "data")
 		})
 	}
 }
 
-// wantNoAnswer reads from the storage, past the API server's cache, which must fail.
-func wantNoAnswer(t *testing.T, c *cluster.Cluster) {
+// wantNoResponse fails if a read from etcd, not from the API server's watch cache, succeeds.
+func wantNoResponse(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if output, err := c.Command(ctx, "kubectl", "get", "configmap", "precious").CombinedOutput(); err == nil {
-		t.Errorf("got an answer:\n%s", output)
+	if output, err := c.Command(ctx, "kubectl", "get", "configmap", "data").CombinedOutput(); err == nil {
+		t.Errorf("got a response:\n%s", output)
 	}
 }
 
-func TestRequestsAreCountedByUser(t *testing.T) {
+func TestRequests(t *testing.T) {
 	c := start(t, cluster.Options{APIServerOnly: true})
 	kubeconfig, err := c.KubeconfigFor("alice", "readers")
 	if err != nil {
@@ -167,7 +167,7 @@ func TestRequestsAreCountedByUser(t *testing.T) {
 	asAlice := func(args ...string) *exec.Cmd {
 		return c.Command(t.Context(), "kubectl", append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	}
-	// wantRequests waits until exactly these requests of alice for configmaps have been logged.
+	// wantRequests waits until alice's requests for configmaps are exactly these.
 	wantRequests := func(want ...string) {
 		t.Helper()
 		eventually(t, func() error {
@@ -189,10 +189,10 @@ func TestRequestsAreCountedByUser(t *testing.T) {
 	}
 
 	if err := asAlice("get", "configmaps").Run(); err == nil {
-		t.Error("a user without a role could list configmaps")
+		t.Error("a user without a role listed configmaps")
 	}
-	const refused = "list in default: 403, ended true"
-	wantRequests(refused)
+	const denied = "list in default: 403, ended true"
+	wantRequests(denied)
 
 	kubectl(t, c, "create", "clusterrole", "reader", "--verb=get,list,watch", "--resource=configmaps")
 	kubectl(t, c, "create", "clusterrolebinding", "readers", "--clusterrole=reader", "--group=readers")
@@ -200,36 +200,36 @@ func TestRequestsAreCountedByUser(t *testing.T) {
 	if output, err := asAlice("get", "configmaps").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
-	const granted = "list in default: 200, ended true"
-	wantRequests(refused, granted)
+	const allowed = "list in default: 200, ended true"
+	wantRequests(denied, allowed)
 
 	watch := asAlice("get", "configmaps", "--watch-only")
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
-	wantRequests(refused, granted, granted, "watch in default: 200, ended false") // kubectl lists before it watches
+	wantRequests(denied, allowed, allowed, "watch in default: 200, ended false") // kubectl lists before it watches
 	watch.Process.Kill()
 	watch.Wait()
-	wantRequests(refused, granted, granted, "watch in default: 200, ended true")
+	wantRequests(denied, allowed, allowed, "watch in default: 200, ended true")
 }
 
-func TestFailedComponentIsNamed(t *testing.T) {
+func TestStartFailsWithLogOfComponent(t *testing.T) {
 	dir := t.TempDir()
 	_, err := cluster.Start(t.Context(), cluster.Options{
 		BinDir: binDir(), Dir: dir, APIServerOnly: true, APIServerFlags: []string{"--no-such-flag"},
 	})
 	if err == nil {
-		t.Fatal("a cluster with an impossible flag was started")
+		t.Fatal("a cluster with an unknown flag started")
 	}
 	for _, want := range []string{string(cluster.APIServer), "unknown flag: --no-such-flag"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error lacks %q: %v", want, err)
+			t.Errorf("got error %v, want it to contain %q", err, want)
 		}
 	}
 	wantEmpty(t, dir)
 }
 
-func TestUnexpectedEndIsReportedAndCanBeMended(t *testing.T) {
+func TestRestartAfterUnexpectedExit(t *testing.T) {
 	c, err := cluster.Start(t.Context(), cluster.Options{BinDir: binDir(), APIServerOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -246,17 +246,17 @@ func TestUnexpectedEndIsReportedAndCanBeMended(t *testing.T) {
 		}
 	}
 
-	write([]byte("nonsense"))
+	write([]byte("invalid"))
 	if err := c.Restart(t.Context(), cluster.APIServer); err == nil {
-		t.Error("the API server could be restarted with an impossible policy")
+		t.Error("kube-apiserver restarted with an invalid audit policy")
 	}
 	select {
 	case <-c.Done():
-	case <-time.After(patience):
-		t.Fatal("the cluster does not know that its API server has ended")
+	case <-time.After(testTimeout):
+		t.Fatal("Done is not closed after kube-apiserver exited")
 	}
-	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "kube-apiserver ended unexpectedly") {
-		t.Errorf("got error %v, want one that names the API server", err)
+	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "kube-apiserver exited unexpectedly") {
+		t.Errorf("got error %v, want one that names kube-apiserver", err)
 	}
 
 	write(policy)
@@ -266,15 +266,15 @@ func TestUnexpectedEndIsReportedAndCanBeMended(t *testing.T) {
 	kubectl(t, c, "get", "namespaces")
 }
 
-func TestMissingBinariesAreAClearError(t *testing.T) {
+func TestStartWithoutBinaries(t *testing.T) {
 	_, err := cluster.Start(t.Context(), cluster.Options{BinDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "make cluster") {
-		t.Errorf("got error %v, want one that says make cluster", err)
+		t.Errorf("got error %v, want one that names make cluster", err)
 	}
 }
 
-func TestSecondBuildBuildsNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // in case it does
+func TestBuildUpToDate(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var output bytes.Buffer
 	if err := cluster.Build(ctx, "controlplane", binDir(), &output); err != nil {
@@ -285,8 +285,8 @@ func TestSecondBuildBuildsNothing(t *testing.T) {
 	}
 }
 
-func TestNothingOutlivesAKilledParent(t *testing.T) {
-	// All descendants of the parent inherit the writing end of this pipe: it ends when the last of them has.
+func TestClusterDiesWithParent(t *testing.T) {
+	// All descendants of the parent inherit the writing end of this pipe: reading ends when the last of them has exited.
 	descendants, inherited, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(parent.Environ(), asParent+"="+dir)
 	parent.Stderr = os.Stderr
-	parent.ExtraFiles = []*os.File{inherited, inherited} // twice: one of its children has another use for the first
+	parent.ExtraFiles = []*os.File{inherited, inherited} // twice: the reaper's own ExtraFiles replace the first
 	stdout, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -307,21 +307,21 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 	inherited.Close()
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the parent has not started a cluster: %v", err)
+		t.Fatalf("the parent did not start a cluster: %v", err)
 	}
 	parent.Process.Kill()
 	parent.Wait()
 
-	if err := descendants.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := descendants.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, descendants); err != nil {
-		t.Errorf("processes of %s are left: %v", strings.TrimSpace(line), err)
+		t.Errorf("processes of %s are still running: %v", strings.TrimSpace(line), err)
 	}
 	wantEmpty(t, dir)
 }
 
-// parent runs in a process of its own and never returns.
+// parent runs in a separate process and never returns.
 func parent() {
 	c, err := cluster.Start(context.Background(), cluster.Options{BinDir: binDir(), Dir: os.Getenv(asParent)})
 	for _, component := range []cluster.Component{cluster.Etcd, cluster.APIServer} {
@@ -347,6 +347,6 @@ func wantEmpty(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		t.Errorf("%s is left in %s", entry.Name(), dir)
+		t.Errorf("%s was not removed from %s", entry.Name(), dir)
 	}
 }

@@ -6,6 +6,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +15,10 @@ import (
 	"syscall"
 )
 
-// Component is one of the processes that a cluster consists of.
+// Component is one of the processes of a cluster.
 type Component string
 
-// The components, in the order in which they are started.
+// The components, in start order.
 const (
 	Etcd              Component = "etcd"
 	APIServer         Component = "kube-apiserver"
@@ -26,15 +27,15 @@ const (
 	Kwok              Component = "kwok"
 )
 
-// process is a run of a component.
+// process is a process of a component.
 type process struct {
 	cmd    *exec.Cmd
-	killed bool          // its end was asked for
-	ended  chan struct{} // closed when it has ended
-	err    error         // how; set before ended is closed
+	killed bool          // by Kill: its exit is expected
+	exited chan struct{} // closed when it has exited
+	err    error         // set before exited is closed
 }
 
-// Kill ends the component with SIGKILL and returns when it is gone. A component that does not run is left as it is.
+// Kill sends SIGKILL to the component and waits until it has exited. It does nothing if the component is not running.
 func (c *Cluster) Kill(component Component) error {
 	c.mu.Lock()
 	process := c.processes[component]
@@ -43,16 +44,16 @@ func (c *Cluster) Kill(component Component) error {
 		return nil
 	}
 	process.killed = true
-	process.cmd.Process.Kill() // fails only if it has ended
+	process.cmd.Process.Kill() // fails only if it has exited
 	c.mu.Unlock()
-	<-process.ended
+	<-process.exited
 	return nil
 }
 
-// Freeze stops the component with SIGSTOP: its connections stay open, but nothing is answered until Resume.
+// Freeze sends SIGSTOP to the component: its connections stay open, but it does not respond until Resume.
 func (c *Cluster) Freeze(component Component) error { return c.signal(component, syscall.SIGSTOP) }
 
-// Resume lets a frozen component go on.
+// Resume sends SIGCONT to a frozen component.
 func (c *Cluster) Resume(component Component) error { return c.signal(component, syscall.SIGCONT) }
 
 func (c *Cluster) signal(component Component, signal syscall.Signal) error {
@@ -65,9 +66,9 @@ func (c *Cluster) signal(component Component, signal syscall.Signal) error {
 	return process.cmd.Process.Signal(signal)
 }
 
-// Restart starts the component again, after killing it if it runs, with the data, the certificates and the port that it
-// had. It returns when etcd and kube-apiserver answer again, or an error if ctx ends first; the others only have to start,
-// but kwok and the controller manager give up unless the API server answers within seconds.
+// Restart starts the component with the same data, certificates and port, after killing it if it is running. For etcd and
+// kube-apiserver it waits until they are ready or ctx is done; for the others it does not wait, but kwok and
+// kube-controller-manager exit if the API server is not available within seconds.
 func (c *Cluster) Restart(ctx context.Context, component Component) error {
 	if err := c.Kill(component); err != nil {
 		return err
@@ -77,21 +78,21 @@ func (c *Cluster) Restart(ctx context.Context, component Component) error {
 			return err
 		}
 	}
-	run, err := c.launch(component)
+	process, err := c.launch(component)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := whileRunning(ctx, run.ended, func() error { return run.err })
+	ctx, cancel := withDone(ctx, process.exited, func() error { return process.err })
 	defer cancel()
 	return c.waitReady(ctx, component)
 }
 
-// LogFile returns the path of the component's log, to which each run of it appends.
+// LogFile returns the path of the component's log. Restarts append to it.
 func (c *Cluster) LogFile(component Component) string {
 	return c.path("logs", string(component)+".log")
 }
 
-// launch starts the component's process.
+// launch starts a process of the component.
 func (c *Cluster) launch(component Component) (*process, error) {
 	log, err := os.OpenFile(c.LogFile(component), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -101,46 +102,40 @@ func (c *Cluster) launch(component Component) (*process, error) {
 	argv := c.commandLine(component)
 	cmd := exec.Command(filepath.Join(c.options.BinDir, argv[0]), argv[1:]...)
 	cmd.Dir = c.dir
-	// Less memory for a little more work, unless the environment says otherwise.
+	// Trade CPU for memory, unless GOGC is set in the environment.
 	cmd.Env = slices.Concat([]string{"GOGC=50"}, cmd.Environ())
-	cmd.Env = append(cmd.Env, "HOME="+c.dir) // whatever they keep at home goes when the cluster goes
+	cmd.Env = append(cmd.Env, "HOME="+c.dir) // so that caches are removed with the cluster
 	cmd.Stdout, cmd.Stderr = log, log
-	joinGroup(cmd, c.leash.components)
+	joinGroup(cmd, c.groups.components)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", component, err)
 	}
-	run := &process{cmd: cmd, ended: make(chan struct{})}
-	c.processes[component] = run
-	go c.reap(component, run)
-	return run, nil
+	process := &process{cmd: cmd, exited: make(chan struct{})}
+	c.processes[component] = process
+	go c.wait(component, process)
+	return process, nil
 }
 
-// reap waits for the end of the process. An end that nobody asked for is the cluster's failure.
-func (c *Cluster) reap(component Component, run *process) {
-	err := run.cmd.Wait()
+// wait waits until the process exits. An unexpected exit is a failure of the cluster.
+func (c *Cluster) wait(component Component, process *process) {
+	err := process.cmd.Wait()
+	if err == nil {
+		err = errors.New("exit status 0") // no component exits by itself
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.processes, component)
-	run.err = fmt.Errorf("%s ended unexpectedly (%w); the end of its log:\n%s",
-		component, exitError(err), c.logTail(component))
-	if !run.killed && !c.stopping {
-		c.fail(run.err)
+	process.err = fmt.Errorf("%s exited unexpectedly (%w); its last log lines:\n%s", component, err, c.logTail(component))
+	if !process.killed && !c.stopping {
+		c.fail(process.err)
 	}
-	close(run.ended)
+	close(process.exited)
 }
 
-// exitError makes an error of an exit with status 0 as well: no component ever ends by itself.
-func exitError(err error) error {
-	if err == nil {
-		return fmt.Errorf("exit status 0")
-	}
-	return err
-}
-
-// logTail returns the last lines of the component's log.
+// logTail returns the last lines of the component's log, or why it cannot be read.
 func (c *Cluster) logTail(component Component) []byte {
 	const lines = 15
 	log, err := os.ReadFile(c.LogFile(component))

@@ -1,11 +1,11 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster builds and runs a local Kubernetes for development and tests: a real control plane (etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler) on random ports of 127.0.0.1, with kwok playing the nodes, so
-// that Pods become Ready and Deployments Available without a single container.
+// Package cluster builds and runs a local Kubernetes for development and tests: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler on random ports of 127.0.0.1. Nodes and Pods are simulated by kwok, so that
+// Deployments become Available without running a container.
 //
-// [Build] compiles it from Go modules, [Start] starts one in a fresh directory, and [Cluster.Stop] removes it. Components
-// can be killed, frozen, resumed and restarted one by one, and the requests that the API server got can be read back. When
-// the process that started a cluster dies, however it dies, the cluster dies with it and leaves nothing behind.
+// [Build] compiles the binaries from Go modules, [Start] starts a cluster in a new directory, and [Cluster.Stop] removes
+// it. Components can be killed, frozen, resumed and restarted individually, and [Cluster.Requests] returns what the API
+// server has audited. A cluster does not outlive the process that started it, even if that process is killed.
 package cluster

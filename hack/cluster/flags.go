@@ -13,14 +13,14 @@ const (
 	serviceRange  = "10.96.0.0/16"
 	podRange      = "10.244.0.0/16"
 	serviceIssuer = "https://kubernetes.default.svc.cluster.local"
-	etcdPeerURL   = "https://127.0.0.1:0" // etcd must have one, but has no peers
+	etcdPeerURL   = "https://127.0.0.1:0" // required, although there are no peers
 )
 
-// firstServiceIP is the address of the service "kubernetes".
+// firstServiceIP is the cluster IP of the Service "kubernetes".
 var firstServiceIP = net.IPv4(10, 96, 0, 1)
 
-// Nobody competes with this scheduler, so that it needs no election and is at work at once after a restart. The same goes
-// for the controller manager.
+// Without leader election the only kube-scheduler is active immediately after a restart. The same applies to
+// kube-controller-manager.
 const schedulerConfigFormat = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
@@ -31,7 +31,7 @@ clientConnection:
   burst: 2000
 `
 
-// commandLine returns the binary, relative to the directory of binaries, and the arguments that the component is run with.
+// commandLine returns the binary, relative to BinDir, and the arguments of the component.
 func (c *Cluster) commandLine(component Component) []string {
 	switch component {
 	case Etcd:
@@ -46,14 +46,14 @@ func (c *Cluster) commandLine(component Component) []string {
 		return []string{kwokBinary, "--kubeconfig=" + c.componentKubeconfig(Kwok), "--config=" + c.path("kwok.yaml"),
 			"--manage-all-nodes", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40", "--cidr=" + podRange}
 	}
-	panic(fmt.Sprintf("no such component: %q", component))
+	panic(fmt.Sprintf("unknown component %q", component))
 }
 
 func (c *Cluster) etcdCommand() []string {
 	certificate := []string{"cert-file=" + c.path("pki", "etcd.crt"), "key-file=" + c.path("pki", "etcd.key"),
 		"trusted-ca-file=" + c.path("pki", "etcd-ca.crt"), "client-cert-auth"}
 	args := []string{"etcd", "--name=etcd", "--data-dir=" + c.path("etcd"), "--log-level=warn",
-		"--unsafe-no-fsync", // a power failure ends the cluster anyway
+		"--unsafe-no-fsync", // the data does not have to survive a power failure
 		"--listen-client-urls=" + c.etcdURL(), "--advertise-client-urls=" + c.etcdURL(),
 		"--listen-peer-urls=" + etcdPeerURL, "--initial-advertise-peer-urls=" + etcdPeerURL,
 		"--initial-cluster=etcd=" + etcdPeerURL}
@@ -75,7 +75,7 @@ func (c *Cluster) apiServerCommand() []string {
 		"--service-account-issuer=" + serviceIssuer, "--service-account-key-file=" + c.path("pki", "service-accounts.crt"),
 		"--service-account-signing-key-file=" + c.path("pki", "service-accounts.key"),
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.path("audit.log"),
-		"--audit-log-maxsize=100000", // megabytes: one file, so that no request is missing from it
+		"--audit-log-maxsize=100000", // MB; no rotation: Requests reads one file
 	}, c.options.APIServerFlags)
 }
 

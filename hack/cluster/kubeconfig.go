@@ -30,11 +30,11 @@ users:
     client-key-data: %[5]s
 `
 
-// Kubeconfig returns the path of the administrator's kubeconfig, a self-contained file.
+// Kubeconfig returns the path of the administrator's kubeconfig, which embeds its certificates.
 func (c *Cluster) Kubeconfig() string { return c.path("admin.kubeconfig") }
 
-// KubeconfigFor issues a client certificate for the user in the groups and returns the path of a new, self-contained
-// kubeconfig with it. The user has the permissions that RBAC gives it: at first none, unless a group has some.
+// KubeconfigFor issues a client certificate for the user and groups and returns the path of a new kubeconfig that embeds it.
+// The user has only the permissions that RBAC grants to it or to its groups.
 func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	file, err := os.CreateTemp(c.path("users"), url.PathEscape(user)+"-*.kubeconfig")
 	if err != nil {

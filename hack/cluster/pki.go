@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// validity is far longer than any cluster lives.
+// validity is longer than the lifetime of any cluster.
 const validity = 365 * 24 * time.Hour
 
 // keyPair is a private key and its certificate, both PEM-encoded.
@@ -25,7 +25,7 @@ type keyPair struct {
 	certificate, key []byte
 }
 
-// authority issues certificates.
+// authority is a certificate authority.
 type authority struct {
 	keyPair
 	parsed *x509.Certificate
@@ -49,8 +49,8 @@ func newAuthority(name string) (*authority, error) {
 	return &authority{keyPair: pair, parsed: parsed, signer: key}, nil
 }
 
-// issueServer issues a certificate for a server on 127.0.0.1 that has these further names and addresses. It is good for
-// clients too, because etcd's peers are both.
+// issueServer issues a certificate for a server on 127.0.0.1 with additional names and addresses. It is a client certificate
+// as well, because etcd peers are both.
 func (a *authority) issueServer(names []string, addresses ...net.IP) (keyPair, error) {
 	template := newTemplate(pkix.Name{CommonName: "localhost"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -60,7 +60,7 @@ func (a *authority) issueServer(names []string, addresses ...net.IP) (keyPair, e
 	return pair, err
 }
 
-// issueClient issues a certificate that Kubernetes takes for this user in these groups.
+// issueClient issues a client certificate that authenticates the user and its groups to Kubernetes.
 func (a *authority) issueClient(user string, groups ...string) (keyPair, error) {
 	template := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -68,7 +68,7 @@ func (a *authority) issueClient(user string, groups ...string) (keyPair, error) 
 	return pair, err
 }
 
-// clientConfig is for a client that shows the pair and trusts this authority's servers only.
+// clientConfig returns the configuration of a client that authenticates with the pair and trusts this authority only.
 func (a *authority) clientConfig(pair keyPair) (*tls.Config, error) {
 	certificate, err := tls.X509KeyPair(pair.certificate, pair.key)
 	if err != nil {
@@ -85,14 +85,14 @@ func newTemplate(subject pkix.Name) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      subject,
-		NotBefore:    now.Add(-time.Hour), // a clock that is set back a little must not end the cluster
+		NotBefore:    now.Add(-time.Hour), // tolerates a clock that is set back
 		NotAfter:     now.Add(validity),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 	}
 }
 
-// sign makes a key and the template's certificate for it, signed by the parent's signer, or by the new key itself if that
-// is nil.
+// sign generates a key and signs the template's certificate for it with the parent's signer. The certificate is self-signed
+// if signer is nil.
 func sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (keyPair, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -115,7 +115,7 @@ func sign(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (keyPair
 	}, key, nil
 }
 
-// write puts the pair into <base>.crt and <base>.key.
+// write writes the pair to base.crt and base.key.
 func (p keyPair) write(base string) error {
 	if err := os.WriteFile(base+".crt", p.certificate, 0o600); err != nil {
 		return err

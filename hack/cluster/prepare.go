@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// prepare fills the cluster's directory and chooses its ports.
+// prepare chooses the ports and writes certificates, kubeconfigs and configuration files.
 func (c *Cluster) prepare(ctx context.Context) error {
 	for _, dir := range []string{"pki", "logs", "users"} {
 		if err := os.MkdirAll(c.path(dir), 0o700); err != nil {
@@ -34,21 +34,21 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.prepareConfigs(ctx)
 }
 
-// choosePorts picks ports that are free now. They are below those that systems give to outgoing connections, so that they
-// stay free while a component is down between Kill and Restart.
+// choosePorts chooses ports that are free now. They are below the ephemeral port range, so that no outgoing connection takes
+// them while a component is down between Kill and Restart.
 func (c *Cluster) choosePorts() error {
 	for _, port := range []*int{&c.etcdPort, &c.apiServerPort} {
-		listener, err := listenAnywhere()
+		listener, err := listenOnFreePort()
 		if err != nil {
 			return err
 		}
-		defer listener.Close() // only when both are chosen, so that they differ
+		defer listener.Close() // not before both are chosen: they must differ
 		*port = listener.Addr().(*net.TCPAddr).Port
 	}
 	return nil
 }
 
-func listenAnywhere() (net.Listener, error) {
+func listenOnFreePort() (net.Listener, error) {
 	const first, count, attempts = 20000, 10000, 100
 	var err error
 	for range attempts {
@@ -60,7 +60,7 @@ func listenAnywhere() (net.Listener, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("found no free port: %w", err)
+	return nil, fmt.Errorf("cannot find a free port: %w", err)
 }
 
 func (c *Cluster) prepareAPIServer() error {
@@ -74,7 +74,7 @@ func (c *Cluster) prepareAPIServer() error {
 	if err != nil {
 		return err
 	}
-	serviceAccounts, err := newAuthority("service-accounts") // a key for tokens; the certificate holds its public half
+	serviceAccounts, err := newAuthority("service-accounts") // signs tokens; the certificate contains the public key
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *Cluster) prepareAPIServer() error {
 		serviceAccounts.write(c.path("pki", "service-accounts")))
 }
 
-// prepareEtcd gives etcd an authority of its own: otherwise every user of the API server could go past it.
+// prepareEtcd creates a separate CA: with a shared one, every user of the API server could access etcd directly.
 func (c *Cluster) prepareEtcd() error {
 	authority, err := newAuthority("etcd")
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Cluster) prepareUsers() error {
 func (c *Cluster) prepareConfigs(ctx context.Context) error {
 	stages, err := exec.CommandContext(ctx, filepath.Join(c.options.BinDir, controlPlaneBinary), "kwok-stages").Output()
 	if err != nil {
-		return fmt.Errorf("cannot get the configuration of kwok: %w", err)
+		return fmt.Errorf("cannot read the stages of kwok: %w", err)
 	}
 	for name, content := range map[string][]byte{
 		"audit-policy.yaml": []byte(auditPolicy),

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// progressInterval is how often a line appears where lines cannot be redrawn, such as in the log of a CI job.
+// progressInterval is the interval between lines if the output is not a terminal, for example in a CI job.
 const progressInterval = 15 * time.Second
 
-// maxProgressWidth keeps a redrawn line on one line of a narrow terminal: one that wraps could not be redrawn.
+// maxProgressWidth is the width of a narrow terminal: a line that wraps cannot be rewritten.
 const maxProgressWidth = 79
 
-// progress shows the newest of many messages: on a terminal as one line that is redrawn, elsewhere now and then.
+// progress shows the latest message: on a terminal in one line that is rewritten, elsewhere in a line per interval.
 type progress struct {
 	out      io.Writer
 	terminal bool
-	next     time.Time
-	drawn    bool
+	next     time.Time // of the next line if the output is not a terminal
+	shown    bool      // on the current line of the terminal
 }
 
 func newProgress(out io.Writer) *progress {
@@ -39,16 +39,16 @@ func (p *progress) show(format string, args ...any) {
 	case p.terminal:
 		const clearLine = "\r\x1b[K"
 		fmt.Fprintf(p.out, clearLine+"%.*s", maxProgressWidth, message)
-		p.drawn = true
+		p.shown = true
 	case !time.Now().Before(p.next):
 		fmt.Fprintln(p.out, message)
 		p.next = time.Now().Add(progressInterval)
 	}
 }
 
-// end finishes the line that was drawn last, if any.
+// end moves the terminal's cursor to the next line.
 func (p *progress) end() {
-	if p.drawn {
+	if p.shown {
 		fmt.Fprintln(p.out)
 	}
 }

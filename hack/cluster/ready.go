@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request of ours: a server that is frozen answers none.
+	// requestTimeout bounds a request to a component, which may be frozen.
 	requestTimeout = 5 * time.Second
 
 	pollInterval = 50 * time.Millisecond
 )
 
-// waitReady returns when the component answers, for those that have something to answer.
+// waitReady waits until etcd or kube-apiserver is ready. It does not wait for other components.
 func (c *Cluster) waitReady(ctx context.Context, component Component) error {
 	switch component {
 	case Etcd:
@@ -31,7 +31,7 @@ func (c *Cluster) waitReady(ctx context.Context, component Component) error {
 	return nil
 }
 
-// waitUsable returns when Pods can be created in the default namespace and find a node.
+// waitUsable waits until Pods can be created in the default namespace and scheduled.
 func (c *Cluster) waitUsable(ctx context.Context) error {
 	return poll(ctx, func() error {
 		if err := c.api(ctx, "GET", "/api/v1/namespaces/default/serviceaccounts/default", nil, nil); err != nil {
@@ -41,7 +41,7 @@ func (c *Cluster) waitUsable(ctx context.Context) error {
 	})
 }
 
-// poll calls check until it returns nil or ctx ends.
+// poll calls check until it returns nil or ctx is done.
 func poll(ctx context.Context, check func() error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -52,19 +52,19 @@ func poll(ctx context.Context, check func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (the last try: %w)", context.Cause(ctx), err)
+			return fmt.Errorf("%w (last error: %w)", context.Cause(ctx), err)
 		case <-ticker.C:
 		}
 	}
 }
 
-// whileRunning returns a context that ends, for the reason that why gives then, when the channel is closed.
-func whileRunning(ctx context.Context, ended <-chan struct{}, why func() error) (context.Context, context.CancelFunc) {
+// withDone returns a context that is canceled, with the cause that is returned by cause, when done is closed.
+func withDone(ctx context.Context, done <-chan struct{}, cause func() error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case <-ended:
-			cancel(why())
+		case <-done:
+			cancel(cause())
 		case <-ctx.Done():
 		}
 	}()
@@ -89,14 +89,14 @@ func (c *Cluster) createNodes(ctx context.Context) error {
 	return nil
 }
 
-// releaseNodes lets a new kwok have the nodes at once, which otherwise waits until the leases of the old one expire.
+// releaseNodes deletes the node leases, so that a restarted kwok does not wait until those of its predecessor expire.
 func (c *Cluster) releaseNodes(ctx context.Context) error {
 	return poll(ctx, func() error {
 		return c.api(ctx, "DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", nil, nil)
 	})
 }
 
-// checkNodes returns an error unless Pods can be scheduled to all nodes. A node has a taint as long as it is not Ready.
+// checkNodes returns an error unless Pods can be scheduled to all nodes: nodes that are not Ready are tainted.
 func (c *Cluster) checkNodes(ctx context.Context) error {
 	var nodes struct {
 		Items []struct {
@@ -115,19 +115,19 @@ func (c *Cluster) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) api(ctx context.Context, method, path string, body, answer any) error {
-	return request(ctx, c.apiClient, method, c.URL()+path, body, answer)
+func (c *Cluster) api(ctx context.Context, method, path string, body, result any) error {
+	return request(ctx, c.apiClient, method, c.URL()+path, body, result)
 }
 
-// request sends body as JSON, if not nil, and decodes the answer from JSON, if not nil. Any status but 2xx is an error.
-func request(ctx context.Context, client *http.Client, method, url string, body, answer any) error {
-	var content bytes.Buffer
+// request sends body and decodes the response into result, both as JSON unless nil. A status other than 2xx is an error.
+func request(ctx context.Context, client *http.Client, method, url string, body, result any) error {
+	var buffer bytes.Buffer
 	if body != nil {
-		if err := json.NewEncoder(&content).Encode(body); err != nil {
+		if err := json.NewEncoder(&buffer).Encode(body); err != nil {
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, url, &content)
+	req, err := http.NewRequestWithContext(ctx, method, url, &buffer)
 	if err != nil {
 		return err
 	}
@@ -137,15 +137,15 @@ func request(ctx context.Context, client *http.Client, method, url string, body,
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
+	content, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
+		return fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, content)
 	}
-	if answer == nil {
+	if result == nil {
 		return nil
 	}
-	return json.Unmarshal(text, answer)
+	return json.Unmarshal(content, result)
 }

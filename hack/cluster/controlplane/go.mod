@@ -1,5 +1,5 @@
-// The control plane of the local Kubernetes. Kubernetes releases its libraries separately, so that each of them is
-// replaced by the release that goes with k8s.io/kubernetes.
+// The control plane of the local Kubernetes. k8s.io/kubernetes requires its staging repositories at v0.0.0; each of them is
+// replaced with the release of the same version.
 module k8s.io/sample-controller/hack/cluster/controlplane
 
 go 1.26.0

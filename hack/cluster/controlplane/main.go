@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command controlplane is etcd, the Kubernetes control plane and kubectl linked into one binary, which runs the one that
-// its own name (a symbolic link) or else its first argument asks for.
+// Command controlplane is etcd, the Kubernetes control plane and kubectl linked into one binary. It runs the component with
+// the name of the binary, which may be a symbolic link, or the one that its first argument names.
 package main
 
 import (
@@ -35,12 +35,11 @@ var components = map[string]func() *cobra.Command{
 	"kwok-stages":             newKwokStagesCommand,
 }
 
-// newKwokStagesCommand prints the configuration that makes kwok play nodes and pods: without it kwok leaves them as they
-// are.
+// newKwokStagesCommand prints the stages without which kwok does not simulate Nodes and Pods.
 func newKwokStagesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kwok-stages",
-		Short: "Print kwok's configuration: nodes and pods become ready at once.",
+		Short: "Print the stages of kwok that make Nodes and Pods ready immediately",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stages := []string{nodestage.DefaultNodeInit,
 				podstage.DefaultPodReady, podstage.DefaultPodComplete, podstage.DefaultPodDelete}

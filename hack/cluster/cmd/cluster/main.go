@@ -21,28 +21,28 @@ import (
 const (
 	exitFailure = 1
 	exitUsage   = 2
-	exitSignal  = 128 // plus the signal's number, as shells have it
+	exitSignal  = 128 // plus the number of the signal, as in shells
 )
 
 const usage = `Usage:
   cluster build [-source DIR] [-bin-dir DIR]
-      Compile the local Kubernetes. It does nothing if that has been done.
+      Build the local Kubernetes unless it is up to date.
   cluster run [-bin-dir DIR] [-nodes N] [-- COMMAND ARG...]
-      Start a cluster, run the command with its kubeconfig and kubectl, stop the cluster, and exit as the command did.
-      Without a command the cluster runs until Ctrl-C.
+      Start a cluster, run the command with its kubeconfig and kubectl, stop the cluster, and exit with the command's exit
+      code. Without a command, run the cluster until Ctrl-C.
 `
 
-const running = `The local Kubernetes is running. Use it from another terminal with:
+const runningFormat = `The local Kubernetes is running. To use it in another terminal:
 
   export KUBECONFIG=%[1]q
   export KUBECACHEDIR=%[4]q
   export PATH=%[2]q:"$PATH"
   kubectl get nodes
 
-Logs are in %[3]s. Ctrl-C stops it and removes everything.
+Logs are in %[3]s. Press Ctrl-C to stop and remove everything.
 `
 
-var endSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+var shutdownSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 func main() {
 	verb, args := "", os.Args[1:]
@@ -62,7 +62,6 @@ func main() {
 	}
 }
 
-// newFlagSet returns a set of flags, which exits with status 2 on those that it does not know.
 func newFlagSet(verb string) (flags *flag.FlagSet, binDir *string) {
 	flags = flag.NewFlagSet("cluster "+verb, flag.ExitOnError)
 	binDir = flags.String("bin-dir", filepath.Join(".build", "bin"), "`directory` of the binaries")
@@ -75,12 +74,12 @@ func build(args []string) int {
 		"`directory` of the control plane's Go module")
 	flags.Parse(args)
 	if flags.NArg() > 0 {
-		return complain(exitUsage, fmt.Errorf("build takes no argument such as %q", flags.Arg(0)))
+		return fail(exitUsage, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := signal.NotifyContext(context.Background(), shutdownSignals...)
 	defer cancel()
 	if err := cluster.Build(ctx, *source, *binDir, os.Stderr); err != nil {
-		return complain(exitFailure, err)
+		return fail(exitFailure, err)
 	}
 	return 0
 }
@@ -90,10 +89,10 @@ func run(args []string) (code int) {
 	nodes := flags.Int("nodes", 3, "`number` of nodes")
 	flags.Parse(args)
 	if *nodes < 1 {
-		return complain(exitUsage, fmt.Errorf("-nodes must be at least 1, not %d", *nodes))
+		return fail(exitUsage, fmt.Errorf("-nodes must be at least 1, not %d", *nodes))
 	}
-	signals := make(chan os.Signal, 2) // as many as make a difference: one to end, one to end at once
-	signal.Notify(signals, endSignals...)
+	signals := make(chan os.Signal, 2) // the first is forwarded to the command, the second stops the cluster
+	signal.Notify(signals, shutdownSignals...)
 
 	c, err := start(cluster.Options{BinDir: *binDir, Nodes: *nodes})
 	if len(signals) > 0 {
@@ -104,50 +103,50 @@ func run(args []string) (code int) {
 		return exitSignal + int((<-signals).(syscall.Signal))
 	}
 	if err != nil {
-		return complain(exitFailure, err)
+		return fail(exitFailure, err)
 	}
 	defer func() {
 		if err := c.Stop(); err != nil {
-			code = complain(exitFailure, err)
+			code = fail(exitFailure, err)
 		}
 	}()
 	if flags.NArg() > 0 {
 		return runCommand(c, flags.Args(), signals)
 	}
-	fmt.Fprintf(os.Stderr, running, c.Kubeconfig(), c.BinDir(), filepath.Dir(c.LogFile(cluster.APIServer)), c.KubectlCache())
+	fmt.Fprintf(os.Stderr, runningFormat, c.Kubeconfig(), c.BinDir(), filepath.Dir(c.LogFile(cluster.APIServer)), c.KubectlCache())
 	select {
 	case <-signals:
 		return 0
 	case <-c.Done():
-		return complain(exitFailure, c.Err())
+		return fail(exitFailure, c.Err())
 	}
 }
 
-// start starts a cluster unless a signal comes first.
+// start starts a cluster. It returns an error if it is interrupted by a signal.
 func start(options cluster.Options) (*cluster.Cluster, error) {
-	ctx, cancel := signal.NotifyContext(context.Background(), endSignals...)
+	ctx, cancel := signal.NotifyContext(context.Background(), shutdownSignals...)
 	defer cancel()
 	return cluster.Start(ctx, options)
 }
 
-// runCommand runs the command and returns its exit code. The first signal is for the command; the second is for us, who
-// then do not wait any longer.
+// runCommand runs the command and returns its exit code. It forwards the first signal to the command, and does not wait for
+// the command after the second.
 func runCommand(c *cluster.Cluster, command []string, signals <-chan os.Signal) int {
 	cmd := c.Command(context.Background(), command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if !isTerminal(os.Stdin) { // a command that reads from there would be stopped: it is not in the foreground
+	if !isTerminal(os.Stdin) { // a background process that reads from the terminal is stopped
 		cmd.Stdin = os.Stdin
 	}
 	if err := cmd.Start(); err != nil {
-		return complain(exitFailure, err)
+		return fail(exitFailure, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
 
-	broken, forwarded := c.Done(), false
+	failed, forwarded := c.Done(), false
 	for {
 		select {
-		case err := <-ended:
+		case err := <-exited:
 			return exitCode(err)
 		case received := <-signals:
 			if forwarded {
@@ -155,11 +154,11 @@ func runCommand(c *cluster.Cluster, command []string, signals <-chan os.Signal) 
 			}
 			forwarded = true
 			if err := c.SignalCommands(received.(syscall.Signal)); err != nil {
-				return complain(exitFailure, err)
+				return fail(exitFailure, err)
 			}
-		case <-broken:
-			broken = nil
-			complain(exitFailure, c.Err()) // the command is left to find out what it can do without
+		case <-failed:
+			failed = nil
+			fail(exitFailure, c.Err()) // the command decides whether it can go on
 		}
 	}
 }
@@ -169,14 +168,14 @@ func isTerminal(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// exitCode returns the exit code for what Wait returned.
+// exitCode returns the exit code for an error of Wait.
 func exitCode(err error) int {
 	if err == nil {
 		return 0
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
-		return complain(exitFailure, err)
+		return fail(exitFailure, err)
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return exitSignal + int(status.Signal())
@@ -184,8 +183,8 @@ func exitCode(err error) int {
 	return exit.ExitCode()
 }
 
-// complain prints the error and returns the code.
-func complain(code int, err error) int {
+// fail prints the error and returns the code.
+func fail(code int, err error) int {
 	fmt.Fprintln(os.Stderr, "cluster:", err)
 	return code
 }

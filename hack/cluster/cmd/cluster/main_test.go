@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// asCommand makes the test binary the command that is under test.
+// asCommand makes the test binary run main.
 const asCommand = "CLUSTER_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestUsageErrorsExitWith2(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	for _, args := range []string{"", "walk", "run -no-such-flag", "run -nodes 0", "build something"} {
 		cmd := command(t, strings.Fields(args)...)
 		cmd.Run()
@@ -50,7 +50,7 @@ func TestUsageErrorsExitWith2(t *testing.T) {
 	}
 }
 
-func TestRunGivesTheCommandAClusterAndExitsAsItDid(t *testing.T) {
+func TestRunCommand(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd := command(t, "run", "-bin-dir", binDir(), "-nodes", "2", "--", "sh", "-c", "kubectl get nodes -o name; exit 7")
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -63,8 +63,8 @@ func TestRunGivesTheCommandAClusterAndExitsAsItDid(t *testing.T) {
 	}
 }
 
-// The first interrupt is the command's, which takes its time here; the second ends everything.
-func TestSecondInterruptLeavesNothing(t *testing.T) {
+// The first interrupt is forwarded to the command, which ignores it; the second stops the cluster.
+func TestSecondInterruptStopsCluster(t *testing.T) {
 	cmd := command(t, "run", "-bin-dir", binDir(), "--", "sh", "-c",
 		`trap 'echo interrupted' INT; echo "${KUBECONFIG%/*}"; while :; do sleep 1; done`)
 	stdout, err := cmd.StdoutPipe()
@@ -78,21 +78,21 @@ func TestSecondInterruptLeavesNothing(t *testing.T) {
 	lines := bufio.NewReader(stdout)
 	dir, err := lines.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the command has not been started: %v", err)
+		t.Fatalf("the command did not start: %v", err)
 	}
 	cmd.Process.Signal(os.Interrupt)
 	if line, err := lines.ReadString('\n'); line != "interrupted\n" {
-		t.Fatalf("the command was not interrupted, it printed %q (%v)", line, err)
+		t.Fatalf("the command was not interrupted: it printed %q (%v)", line, err)
 	}
 	began := time.Now()
 	cmd.Process.Signal(os.Interrupt)
-	io.Copy(io.Discard, lines) // ends with the last process that holds the command's output
+	io.Copy(io.Discard, lines) // until the last process that has the command's output open exits
 	cmd.Wait()
 	t.Logf("stopped in %v", time.Since(began))
 	if got, want := cmd.ProcessState.ExitCode(), exitSignal+int(syscall.SIGINT); got != want {
 		t.Errorf("exit code %d, want %d", got, want)
 	}
 	if _, err := os.Stat(strings.TrimSpace(dir)); !os.IsNotExist(err) {
-		t.Errorf("%s is left (%v)", dir, err)
+		t.Errorf("%s was not removed (%v)", dir, err)
 	}
 }
