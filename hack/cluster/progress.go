@@ -16,6 +16,8 @@ const progressInterval = 15 * time.Second
 // maxProgressWidth is the width of a narrow terminal: a line that wraps cannot be rewritten.
 const maxProgressWidth = 79
 
+const progressPrefix = "local Kubernetes: "
+
 // progress shows the latest message: on a terminal in one line that is rewritten, elsewhere in a line per interval.
 type progress struct {
 	out      io.Writer
@@ -33,8 +35,15 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
+// print prints a line that stays.
+func (p *progress) print(format string, args ...any) {
+	p.end()
+	fmt.Fprintf(p.out, progressPrefix+format+"\n", args...)
+}
+
+// show shows a message until the next one.
 func (p *progress) show(format string, args ...any) {
-	message := "local Kubernetes: " + fmt.Sprintf(format, args...)
+	message := progressPrefix + fmt.Sprintf(format, args...)
 	switch {
 	case p.terminal:
 		const clearLine = "\r\x1b[K"
@@ -51,4 +60,5 @@ func (p *progress) end() {
 	if p.shown {
 		fmt.Fprintln(p.out)
 	}
+	p.shown = false
 }
