@@ -22,20 +22,23 @@ import (
 )
 
 const (
+	builtDir           = "kubernetes" // in BinDir: what Build has built, and the stages of kwok
 	controlPlaneBinary = "controlplane"
-	kwokBinary         = "kwok"
-	kubectlBinary      = "kubectl" // a symbolic link to the control plane's binary
+	stampFile          = "stamp"
+	kwokStagesFile     = "kwok-stages.yaml"
 
-	kwokPackage       = "sigs.k8s.io/kwok/cmd/kwok"
-	kubernetesModule  = "k8s.io/kubernetes"
-	stampFile         = "cluster.stamp"
+	kwokPackage       = kwokModule + "/cmd/kwok"
 	downloadingPrefix = "go: downloading "
 )
 
-// Build builds the control plane, kubectl and kwok from the module in sourceDir and installs them in binDir. The first build
-// takes minutes and reports its progress. Build does nothing if the binaries are up to date with the sources and the Go
-// version. It can be interrupted: packages that were compiled are cached, and binDir never contains a partial binary.
-// Concurrent builds into the same binDir wait for each other.
+// kwokStagePackages embed the stages without which kwok does not simulate Nodes and Pods.
+var kwokStagePackages = []string{kwokModule + "/kustomize/stage/node/fast", kwokModule + "/kustomize/stage/pod/fast"}
+
+// Build installs the control plane, kubectl and kwok in binDir. Binaries of a usable version that it finds in
+// KUBEBUILDER_ASSETS or PATH are linked, and the others are built from the module in sourceDir. The first build takes minutes
+// and reports its progress. Build does nothing if the binaries are up to date with the sources and the Go version. It can be
+// interrupted: packages that were compiled are cached, and binDir never contains a partial binary. Concurrent builds into the
+// same binDir wait for each other.
 func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) error {
 	binDir, err := filepath.Abs(binDir)
 	if err != nil {
@@ -86,24 +89,55 @@ type builder struct {
 	hinted            bool
 }
 
+// module is a module that binaries are built from.
+type module struct{ version, date string }
+
 func (b *builder) build(ctx context.Context) error {
-	stamp, err := b.stamp(ctx)
-	if err != nil || b.upToDate(stamp) {
-		return err
-	}
-	ldflags, err := b.ldflags(ctx)
+	modules, err := b.modules(ctx)
 	if err != nil {
 		return err
 	}
-	staging := filepath.Join(b.binDir, ".staging")
-	if err := os.MkdirAll(staging, 0o755); err != nil {
+	want := map[string]version{}
+	for path, m := range modules {
+		if want[path], err = parseVersion(m.version); err != nil {
+			return err
+		}
+	}
+	found := findInstalled(ctx, searchDirs(b.binDir), want)
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer os.RemoveAll(staging)
-	if err := b.compile(ctx, ldflags, staging); err != nil {
+	for _, line := range found.uses() {
+		b.progress.print("%s", line)
+	}
+	stamp, err := b.stamp(ctx)
+	if err != nil {
 		return err
 	}
-	return b.install(staging, stamp)
+	if !b.upToDate(stamp, found.toBuild()) {
+		if line := found.builds(); line != "" {
+			b.progress.print("%s", line)
+		}
+		if err := b.buildMissing(ctx, found, modules[kubernetesModule], stamp); err != nil {
+			return err
+		}
+	}
+	return b.link(found.paths)
+}
+
+// modules returns the modules that binaries are built from, by path.
+func (b *builder) modules(ctx context.Context) (map[string]module, error) {
+	const format = `{{.Path}} {{.Version}} {{with .Time}}{{.Format "2006-01-02T15:04:05Z07:00"}}{{end}}`
+	output, err := b.output(ctx, "list", "-m", "-f", format, etcdModule, kubernetesModule, kwokModule)
+	if err != nil {
+		return nil, err
+	}
+	modules := map[string]module{}
+	for line := range strings.Lines(output) {
+		fields := append(strings.Fields(line), "")
+		modules[fields[0]] = module{version: fields[1], date: fields[2]}
+	}
+	return modules, nil
 }
 
 // stamp returns a hash of everything that the binaries depend on.
@@ -129,18 +163,28 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(hash, "%s %x\n", filepath.Base(path), sha256.Sum256(content))
 	}
-	return fmt.Sprintf("%x\n", hash.Sum(nil)), nil
+	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
-func (b *builder) upToDate(stamp string) bool {
-	found, err := os.ReadFile(filepath.Join(b.binDir, stampFile))
-	return err == nil && string(found) == stamp && checkBinaries(b.binDir) == nil
+// upToDate reports whether the last build has the stamp and includes the names. The file has the stamp and the names that
+// were built.
+func (b *builder) upToDate(stamp string, names []string) bool {
+	content, err := os.ReadFile(filepath.Join(b.binDir, builtDir, stampFile))
+	if err != nil {
+		return false
+	}
+	built := strings.Fields(string(content))
+	return len(built) > 0 && built[0] == stamp &&
+		!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(built[1:], name) })
 }
 
 // checkBinaries returns an error with the command that builds the binaries if one of them is missing.
 func checkBinaries(binDir string) error {
-	for _, name := range []string{controlPlaneBinary, kwokBinary, kubectlBinary} {
-		path := filepath.Join(binDir, name)
+	paths := []string{filepath.Join(binDir, builtDir, kwokStagesFile)}
+	for _, b := range binaries {
+		paths = append(paths, filepath.Join(binDir, b.name))
+	}
+	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("the local Kubernetes is not built (there is no %s); build it with: make cluster", path)
 		}
@@ -148,27 +192,64 @@ func checkBinaries(binDir string) error {
 	return nil
 }
 
+// buildMissing replaces the directory of built binaries by those that are not installed.
+func (b *builder) buildMissing(ctx context.Context, found *installed, kubernetes module, stamp string) error {
+	staging := filepath.Join(b.binDir, ".staging")
+	if err := os.RemoveAll(staging); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(staging, 0o755); err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+	if packages, tags := buildTargets(found); len(packages) > 0 {
+		if err := b.compile(ctx, packages, tags, ldflags(kubernetes), staging); err != nil {
+			return err
+		}
+	}
+	if err := b.writeKwokStages(ctx, filepath.Join(staging, kwokStagesFile)); err != nil {
+		return err
+	}
+	content := strings.Join(append([]string{stamp}, found.toBuild()...), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join(staging, stampFile), []byte(content), 0o644); err != nil {
+		return err
+	}
+	built := filepath.Join(b.binDir, builtDir)
+	if err := os.RemoveAll(built); err != nil {
+		return err
+	}
+	return os.Rename(staging, built)
+}
+
+// buildTargets returns the packages to build, and the build tags that exclude installed components from the control plane's
+// binary.
+func buildTargets(found *installed) (packages, tags []string) {
+	for _, b := range binaries {
+		switch {
+		case found.missing[b.name] == nil:
+			tags = append(tags, "without_"+strings.ReplaceAll(b.name, "-", "_"))
+		case b.name == string(Kwok):
+			packages = append(packages, kwokPackage)
+		case !slices.Contains(packages, "."):
+			packages = append(packages, ".")
+		}
+	}
+	return packages, tags
+}
+
 // ldflags sets the version that the binaries report. The build date is the date of the release, for reproducible builds.
-func (b *builder) ldflags(ctx context.Context) (string, error) {
-	const format = `{{.Version}} {{.Time.Format "2006-01-02T15:04:05Z07:00"}}`
-	found, err := b.output(ctx, "list", "-m", "-f", format, kubernetesModule)
-	if err != nil {
-		return "", err
-	}
-	version, date, _ := strings.Cut(strings.TrimSpace(found), " ")
-	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(numbers) != 3 {
-		return "", fmt.Errorf("unexpected version %q of %s", version, kubernetesModule)
-	}
+func ldflags(kubernetes module) string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetes.version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
 	flags := []string{"-s", "-w"}
 	// The commit is unknown: modules do not contain it.
-	for _, variable := range []string{"gitVersion=" + version, "gitMajor=" + numbers[0], "gitMinor=" + numbers[1],
-		"buildDate=" + date, "gitCommit="} {
+	for _, variable := range []string{"gitVersion=" + kubernetes.version, "gitMajor=" + major, "gitMinor=" + minor,
+		"buildDate=" + kubernetes.date, "gitCommit="} {
 		for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 			flags = append(flags, "-X", pkg+"."+variable)
 		}
 	}
-	return strings.Join(flags, " "), nil
+	return strings.Join(flags, " ")
 }
 
 // buildFlags are also passed to go list, because whether a package is stale depends on them. Version control information
@@ -177,9 +258,9 @@ func (b *builder) ldflags(ctx context.Context) (string, error) {
 var buildFlags = []string{"-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-gcflags=std="}
 
 // compile builds the packages into dir.
-func (b *builder) compile(ctx context.Context, ldflags, dir string) error {
-	packages := []string{".", kwokPackage}
-	stale, err := b.stalePackages(ctx, slices.Concat(buildFlags, []string{"-deps"}, packages))
+func (b *builder) compile(ctx context.Context, packages, tags []string, ldflags, dir string) error {
+	flags := append(slices.Clone(buildFlags), "-tags="+strings.Join(tags, ","))
+	stale, err := b.stalePackages(ctx, slices.Concat(flags, []string{"-deps"}, packages))
 	if err != nil {
 		return err
 	}
@@ -190,7 +271,7 @@ func (b *builder) compile(ctx context.Context, ldflags, dir string) error {
 		b.hint()
 	}
 	estimate := newEstimate(stale)
-	args := slices.Concat([]string{"build", "-v", "-ldflags=" + ldflags, "-o", dir + string(filepath.Separator)}, buildFlags, packages)
+	args := slices.Concat([]string{"build", "-v", "-ldflags=" + ldflags, "-o", dir + string(filepath.Separator)}, flags, packages)
 	return runLines(b.command(ctx, args...), func(line string) bool {
 		if !estimate.compile(line) {
 			return strings.HasPrefix(line, downloadingPrefix)
@@ -246,19 +327,45 @@ func (b *builder) hint() {
 	b.hinted = true
 }
 
-// install moves the binaries to binDir, and the stamp last: without it the next build starts over.
-func (b *builder) install(staging, stamp string) error {
-	if err := os.Symlink(controlPlaneBinary, filepath.Join(staging, kubectlBinary)); err != nil {
+// writeKwokStages writes the stages, which kwok's module contains, to one file.
+func (b *builder) writeKwokStages(ctx context.Context, path string) error {
+	const format = `{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}`
+	files, err := b.output(ctx, slices.Concat([]string{"list", "-f", format}, kwokStagePackages)...)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(staging, stampFile), []byte(stamp), 0o644); err != nil {
-		return err
+	var stages [][]byte
+	for file := range strings.Lines(files) {
+		stage, err := os.ReadFile(strings.TrimSpace(file))
+		if err != nil {
+			return err
+		}
+		stages = append(stages, stage)
 	}
-	if err := os.RemoveAll(filepath.Join(b.binDir, stampFile)); err != nil {
-		return err
-	}
-	for _, name := range []string{controlPlaneBinary, kwokBinary, kubectlBinary, stampFile} {
-		if err := os.Rename(filepath.Join(staging, name), filepath.Join(b.binDir, name)); err != nil {
+	return os.WriteFile(path, bytes.Join(stages, []byte("\n---\n")), 0o644)
+}
+
+// link makes binDir contain all binaries: those in paths, and the built ones.
+func (b *builder) link(paths map[string]string) error {
+	for _, binary := range binaries {
+		target, ok := paths[binary.name]
+		if !ok && binary.name == string(Kwok) {
+			target = filepath.Join(builtDir, binary.name)
+		} else if !ok {
+			target = filepath.Join(builtDir, controlPlaneBinary)
+		}
+		path := filepath.Join(b.binDir, binary.name)
+		if current, err := os.Readlink(path); err == nil && current == target {
+			continue
+		}
+		temporary := filepath.Join(b.binDir, ".link")
+		if err := os.RemoveAll(temporary); err != nil {
+			return err
+		}
+		if err := os.Symlink(target, temporary); err != nil {
+			return err
+		}
+		if err := os.Rename(temporary, path); err != nil {
 			return err
 		}
 	}

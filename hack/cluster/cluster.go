@@ -111,7 +111,7 @@ func start(ctx context.Context, options Options) (*Cluster, error) {
 	if c.groups, err = newProcessGroups(c.dir); err != nil {
 		return nil, err
 	}
-	if err = c.prepare(ctx); err == nil {
+	if err = c.prepare(); err == nil {
 		err = c.run(ctx)
 	}
 	if err != nil {

@@ -99,8 +99,7 @@ func (c *Cluster) launch(component Component) (*process, error) {
 		return nil, err
 	}
 	defer log.Close()
-	argv := c.commandLine(component)
-	cmd := exec.Command(filepath.Join(c.options.BinDir, argv[0]), argv[1:]...)
+	cmd := exec.Command(filepath.Join(c.options.BinDir, string(component)), c.arguments(component)...)
 	cmd.Dir = c.dir
 	// Trade CPU for memory, unless GOGC is set in the environment.
 	cmd.Env = slices.Concat([]string{"GOGC=50"}, cmd.Environ())

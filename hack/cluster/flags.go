@@ -31,28 +31,28 @@ clientConnection:
   burst: 2000
 `
 
-// commandLine returns the binary, relative to BinDir, and the arguments of the component.
-func (c *Cluster) commandLine(component Component) []string {
+// arguments returns the arguments of the component.
+func (c *Cluster) arguments(component Component) []string {
 	switch component {
 	case Etcd:
-		return append([]string{controlPlaneBinary}, c.etcdCommand()...)
+		return c.etcdArguments()
 	case APIServer:
-		return append([]string{controlPlaneBinary}, c.apiServerCommand()...)
+		return c.apiServerArguments()
 	case ControllerManager:
-		return append([]string{controlPlaneBinary}, c.controllerManagerCommand()...)
+		return c.controllerManagerArguments()
 	case Scheduler:
-		return []string{controlPlaneBinary, "kube-scheduler", "--config=" + c.path("scheduler.yaml"), "--secure-port=0"}
+		return []string{"--config=" + c.path("scheduler.yaml"), "--secure-port=0"}
 	case Kwok:
-		return []string{kwokBinary, "--kubeconfig=" + c.componentKubeconfig(Kwok), "--config=" + c.path("kwok.yaml"),
+		return []string{"--kubeconfig=" + c.componentKubeconfig(Kwok), "--config=" + c.path("kwok.yaml"),
 			"--manage-all-nodes", "--node-ip=127.0.0.1", "--node-lease-duration-seconds=40", "--cidr=" + podRange}
 	}
 	panic(fmt.Sprintf("unknown component %q", component))
 }
 
-func (c *Cluster) etcdCommand() []string {
+func (c *Cluster) etcdArguments() []string {
 	certificate := []string{"cert-file=" + c.path("pki", "etcd.crt"), "key-file=" + c.path("pki", "etcd.key"),
 		"trusted-ca-file=" + c.path("pki", "etcd-ca.crt"), "client-cert-auth"}
-	args := []string{"etcd", "--name=etcd", "--data-dir=" + c.path("etcd"), "--log-level=warn",
+	args := []string{"--name=etcd", "--data-dir=" + c.path("etcd"), "--log-level=warn",
 		"--unsafe-no-fsync", // the data does not have to survive a power failure
 		"--listen-client-urls=" + c.etcdURL(), "--advertise-client-urls=" + c.etcdURL(),
 		"--listen-peer-urls=" + etcdPeerURL, "--initial-advertise-peer-urls=" + etcdPeerURL,
@@ -63,8 +63,8 @@ func (c *Cluster) etcdCommand() []string {
 	return args
 }
 
-func (c *Cluster) apiServerCommand() []string {
-	return slices.Concat([]string{"kube-apiserver",
+func (c *Cluster) apiServerArguments() []string {
+	return slices.Concat([]string{
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.apiServerPort),
 		"--endpoint-reconciler-type=none", // endpoints must not be loopback addresses
 		"--service-cluster-ip-range=" + serviceRange,
@@ -79,8 +79,8 @@ func (c *Cluster) apiServerCommand() []string {
 	}, c.options.APIServerFlags)
 }
 
-func (c *Cluster) controllerManagerCommand() []string {
-	return []string{"kube-controller-manager", "--kubeconfig=" + c.componentKubeconfig(ControllerManager),
+func (c *Cluster) controllerManagerArguments() []string {
+	return []string{"--kubeconfig=" + c.componentKubeconfig(ControllerManager),
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--use-service-account-credentials", "--root-ca-file=" + c.path("pki", "ca.crt"),
 		"--service-account-private-key-file=" + c.path("pki", "service-accounts.key")}

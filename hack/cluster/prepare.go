@@ -4,20 +4,18 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 )
 
 // prepare chooses the ports and writes certificates, kubeconfigs and configuration files.
-func (c *Cluster) prepare(ctx context.Context) error {
+func (c *Cluster) prepare() error {
 	for _, dir := range []string{"pki", "logs", "users"} {
 		if err := os.MkdirAll(c.path(dir), 0o700); err != nil {
 			return err
@@ -26,12 +24,12 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.choosePorts(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{c.prepareAPIServer, c.prepareEtcd, c.prepareUsers} {
+	for _, step := range []func() error{c.prepareAPIServer, c.prepareEtcd, c.prepareUsers, c.prepareConfigs} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return c.prepareConfigs(ctx)
+	return nil
 }
 
 // choosePorts chooses ports that are free now. They are below the ephemeral port range, so that no outgoing connection takes
@@ -120,10 +118,10 @@ func (c *Cluster) prepareUsers() error {
 	)
 }
 
-func (c *Cluster) prepareConfigs(ctx context.Context) error {
-	stages, err := exec.CommandContext(ctx, filepath.Join(c.options.BinDir, controlPlaneBinary), "kwok-stages").Output()
+func (c *Cluster) prepareConfigs() error {
+	stages, err := os.ReadFile(filepath.Join(c.options.BinDir, builtDir, kwokStagesFile))
 	if err != nil {
-		return fmt.Errorf("cannot read the stages of kwok: %w", err)
+		return err
 	}
 	for name, content := range map[string][]byte{
 		"audit-policy.yaml": []byte(auditPolicy),
