@@ -56,7 +56,7 @@ func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) er
 	defer b.progress.end()
 	if err := b.build(ctx); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted; the next build continues from here: %w", context.Cause(ctx))
+			return fmt.Errorf("interrupted (%w); the next build continues where this one stopped", context.Cause(ctx))
 		}
 		return fmt.Errorf("cannot build the local Kubernetes: %w", err)
 	}
