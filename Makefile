@@ -13,8 +13,8 @@ help: ## Show this help.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build cluster ## Run the controller and the example Foo on a local Kubernetes; Ctrl-C stops and removes everything.
-	@$(BIN)/cluster run -- hack/run.sh
+run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
+	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
 test: verify lint test-unit test-image test-cluster test-e2e ## Run everything that CI runs.
