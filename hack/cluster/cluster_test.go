@@ -102,7 +102,11 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := kubectl(t, c, "version")
-		for _, side := range []string{"Client", "Server"} {
+		for side, binary := range map[string]string{"Client": "kubectl", "Server": "kube-apiserver"} {
+			if path, err := os.Readlink(filepath.Join(binDir(), binary)); err != nil || filepath.IsAbs(path) {
+				t.Logf("%s is not built but installed: %s (%v)", binary, path, err)
+				continue
+			}
 			if want := side + " Version: " + string(version); !strings.Contains(got, want) {
 				t.Errorf("kubectl version printed:\n%swant it to contain %q", got, want)
 			}
@@ -280,8 +284,10 @@ func TestBuildUpToDate(t *testing.T) {
 	if err := cluster.Build(ctx, "controlplane", binDir(), &output); err != nil {
 		t.Fatal(err)
 	}
-	if output.Len() > 0 {
-		t.Errorf("got output:\n%s", &output)
+	for line := range strings.Lines(output.String()) {
+		if !strings.Contains(line, ": using ") { // installed binaries
+			t.Errorf("got output: %s", line)
+		}
 	}
 }
 

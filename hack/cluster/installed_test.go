@@ -151,6 +151,11 @@ func TestUpToDate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.binDir, builtDir, stampFile), []byte("stamp\netcd\nkwok\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for _, file := range []string{"controlplane", "kwok"} {
+		if err := os.WriteFile(filepath.Join(b.binDir, builtDir, file), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		stamp string
 		names []string
@@ -165,6 +170,12 @@ func TestUpToDate(t *testing.T) {
 		if got := b.upToDate(test.stamp, test.names); got != test.want {
 			t.Errorf("upToDate(%q, %q) = %t, want %t", test.stamp, test.names, got, test.want)
 		}
+	}
+	if err := os.Remove(filepath.Join(b.binDir, builtDir, "kwok")); err != nil {
+		t.Fatal(err)
+	}
+	if b.upToDate("stamp", []string{"etcd", "kwok"}) {
+		t.Error("up to date without kwok")
 	}
 }
 

@@ -26,7 +26,8 @@ const (
 
 const usage = `Usage:
   cluster build [-source DIR] [-bin-dir DIR]
-      Build the local Kubernetes unless it is up to date.
+      Build the local Kubernetes unless it is up to date. Binaries in KUBEBUILDER_ASSETS and PATH are used if they have a
+      usable version.
   cluster run [-bin-dir DIR] [-nodes N] [-- COMMAND ARG...]
       Start a cluster, run the command with its kubeconfig and kubectl, stop the cluster, and exit with the command's exit
       code. Without a command, run the cluster until Ctrl-C.
