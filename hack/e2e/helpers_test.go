@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/cluster"
 )
@@ -211,7 +210,7 @@ func setController(t *testing.T, namespace, deploymentName string, foo *samplev1
 	t.Helper()
 	owners := []metav1.OwnerReference{}
 	if foo != nil {
-		owners = append(owners, *metav1.NewControllerRef(foo, ownership.FooKind))
+		owners = append(owners, *metav1.NewControllerRef(foo, samplev1alpha1.FooKind))
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
 	requireNoError(t, err)

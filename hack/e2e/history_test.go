@@ -23,7 +23,6 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
-	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -192,13 +191,13 @@ func (h *history) checkWrites(requests []faults.Request) {
 		what := fmt.Sprintf("%s %s %s/%s", request.Verb, request.Resource, request.Namespace, request.Name)
 		switch request.Verb + " " + request.Resource {
 		case "create deployments":
-			if owner := ownership.FooOf(request.Object); owner == nil || len(h.states(owner.UID)) == 0 {
+			if owner := controllerRef(request.Object); owner == nil || len(h.states(owner.UID)) == 0 {
 				h.t.Errorf("%s: it is not controlled by a Foo", what)
 			}
 		case "patch deployments":
 			after := request.Object.(metav1.Object)
 			before := h.stateBefore(after.GetUID(), after.GetResourceVersion())
-			if owner := ownership.FooOf(after); owner == nil || before == nil || ownership.FooOf(before) == nil || ownership.FooOf(before).UID != owner.UID {
+			if owner := controllerRef(after); owner == nil || before == nil || controllerRef(before) == nil || controllerRef(before).UID != owner.UID {
 				h.t.Errorf("%s: it was not controlled by the Foo before: %+v", what, before)
 			}
 		case "delete deployments":
@@ -208,6 +207,15 @@ func (h *history) checkWrites(requests []faults.Request) {
 			h.t.Errorf("%s: unexpected request", what)
 		}
 	}
+}
+
+// controllerRef returns the controller reference of an object to a Foo, or nil.
+func controllerRef(object any) *metav1.OwnerReference {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		return nil
+	}
+	return samplev1alpha1.ControllerRef(accessor)
 }
 
 // checkDelete checks a delete request against the earlier requests. Each live read of a Foo permits one deletion: usedReads holds those
@@ -220,7 +228,7 @@ func (h *history) checkDelete(what string, deletion faults.Request, before []fau
 		return
 	}
 	states := h.states(status.Details.UID)
-	owner := ownership.FooOf(states[len(states)-1])
+	owner := controllerRef(states[len(states)-1])
 	if owner == nil {
 		h.t.Errorf("%s: it was not controlled by a Foo", what)
 		return

@@ -66,7 +66,7 @@ func TestFreedNameIsTakenOver(t *testing.T) {
 		eventually(t, convergence, func() error {
 			count := 0
 			for line := range strings.Lines(controller.log.String()) {
-				if strings.Contains(line, `result="problem"`) && strings.Contains(line, fmt.Sprintf(`foo="%s/%s"`, namespace, name)) {
+				if strings.Contains(line, `result="stalled"`) && strings.Contains(line, fmt.Sprintf(`foo="%s/%s"`, namespace, name)) {
 					count++
 				}
 			}

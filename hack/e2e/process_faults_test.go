@@ -103,7 +103,7 @@ func (in *restartingInstance) stop() {
 	for i, run := range in.runs {
 		last := i == len(in.runs)-1
 		code := run.command.ProcessState.ExitCode()
-		mayFail := !last && (strings.Contains(run.lastLine(), "the leader lease was lost") || strings.Contains(run.lastLine(), "cannot be reached"))
+		mayFail := !last && (strings.Contains(run.lastLine(), "leader election lost") || strings.Contains(run.lastLine(), "cannot be reached"))
 		switch {
 		case in.signaled[run] == syscall.SIGKILL:
 		case in.signaled[run] == syscall.SIGTERM && code == 0:

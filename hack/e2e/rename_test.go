@@ -26,7 +26,7 @@ func TestRenamePrunesAfterRollout(t *testing.T) {
 	rename(t, namespace, "renamed", "new")
 	waitForReplicas(t, namespace, "renamed", 2)
 	waitForDeployments(t, namespace, "new")
-	waitForEvent(t, getFoo(t, namespace, "renamed"), corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted, because the Foo now names "new"`)
+	waitForEvent(t, getFoo(t, namespace, "renamed"), corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted: it is superseded by "new"`)
 	history.checkAlwaysAvailable(2)
 }
 

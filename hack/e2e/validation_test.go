@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -49,8 +50,8 @@ func TestKubectlExplain(t *testing.T) {
 		"foo":                           "nginx Deployment",
 		"foo.spec.deploymentName":       "name of the Deployment",
 		"foo.spec.replicas":             "from 1 to 10",
-		"foo.status.availableReplicas":  "are available",
-		"foo.status.replicas":           "at present",
+		"foo.status.availableReplicas":  "minReadySeconds",
+		"foo.status.replicas":           "number of Pods",
 		"foo.status.selector":           "label selector",
 		"foo.status.observedGeneration": "metadata.generation",
 		"foo.status.conditions":         "Stalled",
@@ -60,6 +61,14 @@ func TestKubectlExplain(t *testing.T) {
 			t.Errorf("the output of kubectl explain %s lacks %q:\n%s", field, want, got)
 		}
 	}
+}
+
+func installCRD(t *testing.T, manifest string) {
+	t.Helper()
+	if output, err := tryKubectl(t, manifest, "apply", "-f", "-"); err != nil {
+		t.Fatal(output)
+	}
+	waitForCRD(t)
 }
 
 // Not parallel: it deletes the CRD.
@@ -73,18 +82,13 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
 		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},
 		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
-	if output, err := tryKubectl(t, lax, "apply", "-f", "-"); err != nil {
-		t.Fatal(output)
-	}
-	waitForCRD(t)
+	installCRD(t, lax)
 	bad := map[string]string{
 		"no-spec":                `"other":1`,
 		"no-name":                `"spec":{"replicas":1}`,
 		"empty-name":             `"spec":{"deploymentName":"","replicas":1}`,
 		"illegal-name":           `"spec":{"deploymentName":"No_Such/Name","replicas":1}`,
-		"numeric-name":           `"spec":{"deploymentName":5}`,
 		"negative":               `"spec":{"deploymentName":"negative","replicas":-1}`,
-		"replicas-string":        `"spec":{"deploymentName":"replicas-string","replicas":"3"}`,
 		strings.Repeat("a", 100): `"spec":{"deploymentName":"long","replicas":1}`,
 	}
 	for name, spec := range bad {
@@ -101,7 +105,19 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	}
 	waitForDeployments(t, namespace, "good")
 
-	// A Foo is reconciled once its spec is corrected.
-	kubectl(t, "patch", "-n", namespace, "foo/replicas-string", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
-	waitForReplicas(t, namespace, "replicas-string", 3)
+	// A Foo is reconciled at once when its spec is corrected, however long its backoff is.
+	kubectl(t, "patch", "-n", namespace, "foo/negative", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
+	waitForReplicas(t, namespace, "negative", 3)
+	kubectl(t, "delete", "-n", namespace, "foos", "--all")
+
+	// A value of another type cannot be decoded.
+	installCRD(t, lax)
+	storeFoo(t, namespace, "replicas-string", `"spec":{"deploymentName":"replicas-string","replicas":"3"}`)
+	kubectl(t, "apply", "-f", crdFile)
+	failing := startProcess(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-cache-sync-timeout=3s")
+	failing.waitForExit(1, 20*time.Second)
+	if last := failing.lastLine(); !strings.Contains(last, "replicas") {
+		t.Errorf("the last line is %q, want the name of the field", last)
+	}
+	kubectl(t, "delete", "-n", namespace, "foos", "--all")
 }
