@@ -92,11 +92,16 @@ func run(ctx context.Context, o *options.Options) error {
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
-	closeServers, err := serve(ctx, o, elector, synced...)
-	defer closeServers()
+	stopHealth, err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(healthChecks(elector, synced...)))
 	if err != nil {
-		return err
+		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
 	}
+	defer stopHealth()
+	stopMetrics, err := server.Start(ctx, o.MetricsBindAddress, server.Metrics())
+	if err != nil {
+		return fmt.Errorf("-metrics-bind-address=%s: %w", o.MetricsBindAddress, err)
+	}
+	defer stopMetrics()
 	if err := kubeconfig.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -129,13 +134,13 @@ func run(ctx context.Context, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
-// serve serves those endpoints that have an address, until the function that it returns is called.
-func serve(ctx context.Context, o *options.Options, elector *election.Elector, synced ...cache.InformerSynced) (closeAll func(), err error) {
-	var live []server.Check
+// healthChecks returns the checks of /livez and /readyz. A leader is live while it can renew its Lease; leaders and standbys are ready
+// when the caches have synced.
+func healthChecks(elector *election.Elector, synced ...cache.InformerSynced) (live, ready []server.Check) {
 	if elector != nil {
-		live = append(live, server.Check{Name: "leader-election", Check: elector.Check})
+		live = []server.Check{{Name: "leader-election", Check: elector.Check}}
 	}
-	ready := []server.Check{{Name: "informer-sync", Check: func(*http.Request) error {
+	return live, []server.Check{{Name: "informer-sync", Check: func(*http.Request) error {
 		for _, hasSynced := range synced {
 			if !hasSynced() {
 				return errors.New("the informer caches have not synced yet")
@@ -143,30 +148,6 @@ func serve(ctx context.Context, o *options.Options, elector *election.Elector, s
 		}
 		return nil
 	}}}
-
-	var servers []*server.Server
-	closeAll = func() {
-		for _, server := range servers {
-			server.Close()
-		}
-	}
-	for _, endpoint := range []struct {
-		flag, address string
-		handler       http.Handler
-	}{
-		{"-health-probe-bind-address", o.HealthProbeBindAddress, server.Health(live, ready)},
-		{"-metrics-bind-address", o.MetricsBindAddress, server.Metrics(o.Profiling)},
-	} {
-		if endpoint.address == "" {
-			continue
-		}
-		server, err := server.Serve(ctx, endpoint.address, endpoint.handler)
-		if err != nil {
-			return closeAll, fmt.Errorf("%s=%s cannot be served, choose another address: %w", endpoint.flag, endpoint.address, err)
-		}
-		servers = append(servers, server)
-	}
-	return closeAll, nil
 }
 
 // waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.

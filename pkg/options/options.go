@@ -44,13 +44,12 @@ type Options struct {
 
 	HealthProbeBindAddress string
 	MetricsBindAddress     string
-	Profiling              bool
 
 	LoggingFormat string
 	logging       *flag.FlagSet
 }
 
-// RequestLimit returns how many requests a second, and how many at once beyond that, client-go lets through: -1 is no limit.
+// RequestLimit returns the QPS and the burst for a rest.Config. A QPS of -1 means no limit.
 func (o *Options) RequestLimit() (qps float32, burst int) {
 	switch {
 	case o.KubeAPIQPS == 0:
@@ -61,13 +60,13 @@ func (o *Options) RequestLimit() (qps float32, burst int) {
 	return float32(o.KubeAPIQPS), o.KubeAPIBurst
 }
 
-// flagGroup is the flags of one topic.
+// flagGroup has the flags of one topic.
 type flagGroup struct {
 	topic string
 	*flag.FlagSet
 }
 
-// flagGroups returns the flags by topic, in the order in which -h shows them. They set o, and klog's global state.
+// flagGroups returns the flags by topic, in the order in which -h prints them.
 func flagGroups(o *Options) []flagGroup {
 	group := func(topic string) flagGroup { return flagGroup{topic, flag.NewFlagSet(topic, flag.ContinueOnError)} }
 
@@ -108,9 +107,8 @@ func flagGroups(o *Options) []flagGroup {
 
 	serving := group("Serving")
 	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
-		"`address`, such as :8081, for /livez, /readyz and /healthz; the default is none")
-	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "", "`address`, such as :8080, for /metrics; the default is none")
-	serving.BoolVar(&o.Profiling, "profiling", false, "serve /debug/pprof/ at -metrics-bind-address too")
+		"`address`, such as :8081, to serve /livez, /readyz and /healthz at; not served by default")
+	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "", "`address`, such as :8080, to serve /metrics at; not served by default")
 
 	logging := group("Logging")
 	logging.StringVar(&o.LoggingFormat, "logging-format", logsapi.DefaultLogFormat, "`format` of the log: text or json")
@@ -119,8 +117,8 @@ func flagGroups(o *Options) []flagGroup {
 	return []flagGroup{cluster, sync, process, leader, serving, logging}
 }
 
-// Parse returns the options of a command line without the program's name. If that asks for help, the help is written to out
-// and the error is flag.ErrHelp. Any other error is about one flag's name or value. Flags of klog set its global state.
+// Parse parses and validates the arguments of the command line. For -h it writes the usage to out and returns flag.ErrHelp. Any other
+// error is about one flag. The flags of klog set its global state.
 func Parse(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	groups := flagGroups(o)
@@ -142,7 +140,7 @@ func Parse(args []string, out io.Writer) (*Options, error) {
 }
 
 func printUsage(groups []flagGroup, out io.Writer) {
-	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nKeeps one nginx Deployment for each Foo.")
+	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nRuns the controller of Foos, which manages one nginx Deployment for each Foo.")
 	for _, group := range groups {
 		fmt.Fprintf(out, "\n%s:\n", group.topic)
 		group.SetOutput(out)
@@ -175,8 +173,6 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-health-probe-bind-address must be HOST:PORT or :PORT, not %q", o.HealthProbeBindAddress)
 	case !isAddress(o.MetricsBindAddress):
 		return fmt.Errorf("-metrics-bind-address must be HOST:PORT or :PORT, not %q", o.MetricsBindAddress)
-	case o.Profiling && o.MetricsBindAddress == "":
-		return errors.New("-profiling has no meaning without -metrics-bind-address; set both")
 	case o.LoggingFormat != logsapi.DefaultLogFormat && o.LoggingFormat != logsapi.JSONLogFormat:
 		return fmt.Errorf("-logging-format must be text or json, not %q", o.LoggingFormat)
 	}
@@ -191,12 +187,12 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-leader-elect-resource-namespace must be the name of a namespace, not %q", o.Election.Namespace)
 	}
 	if err := o.Election.Validate(); err != nil {
-		return fmt.Errorf("-leader-elect-lease-duration, -renew-deadline and -retry-period do not fit together: %w", err)
+		return fmt.Errorf("-leader-elect-lease-duration, -leader-elect-renew-deadline and -leader-elect-retry-period are inconsistent: %w", err)
 	}
 	return nil
 }
 
-// isAddress reports whether a server could listen at the address, or is not to listen at all.
+// isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
 	if address == "" {
 		return true
@@ -209,7 +205,7 @@ func isAddress(address string) bool {
 	return err == nil
 }
 
-// SetUpLogging switches klog to JSON if that is wanted. Text is what klog writes by itself.
+// SetUpLogging switches klog to JSON if -logging-format says so.
 func (o *Options) SetUpLogging() error {
 	if o.LoggingFormat != logsapi.JSONLogFormat {
 		return nil

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server serves health checks, metrics and profiles.
+// Package server serves health checks and metrics.
 package server
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -18,24 +17,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What a client may take at most: a slow one must not hold a connection for ever.
+// Limits that keep a slow client from holding a connection for ever.
 const (
 	readTimeout    = 5 * time.Second
-	writeTimeout   = time.Minute // A CPU profile takes half of it.
+	writeTimeout   = 10 * time.Second
 	idleTimeout    = time.Minute
 	maxHeaderBytes = 16 << 10
 )
 
-// Check is one reason to be healthy or not.
+// Check is a named health check.
 type Check struct {
 	Name string
-	// Check returns nil, or what is wrong.
+	// Check returns an error if the process is not healthy.
 	Check func(*http.Request) error
 }
 
-// Health returns a handler for /livez and /healthz, which say whether the checks of live pass, and for /readyz, which says
-// so of those of ready. The answer is "ok" or, if a check fails or the query has ?verbose, a line for each check; the status
-// is 500 if one fails.
+// Health returns a handler for /livez and /healthz with the checks of live, and for /readyz with the checks of ready. If a check fails,
+// the status is 500. The body has a line for each check if one fails or the query has ?verbose, and is "ok" otherwise.
 func Health(live, ready []Check) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", checks{"livez", live})
@@ -72,53 +70,41 @@ func (c checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s%s check %s\n", &lines, c.name, verdict)
 }
 
-// Metrics returns a handler for /metrics, in the formats that Prometheus understands, and with profiling also for
-// /debug/pprof/, in the form that `go tool pprof` reads.
-func Metrics(profiling bool) http.Handler {
+// Metrics returns a handler for /metrics.
+func Metrics() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", legacyregistry.Handler())
-	if profiling {
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	}
 	return mux
 }
 
-// Server serves one handler at one address.
-type Server struct {
-	server *http.Server
-	done   chan struct{}
-}
-
-// Serve starts to serve handler at address, such as ":8080" or "127.0.0.1:8080", until Close. The error says that the address
-// cannot be listened at.
-func Serve(ctx context.Context, address string, handler http.Handler) (*Server, error) {
+// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until stop is called, which closes all connections. It serves
+// nothing if address is empty. The error says that the address cannot be used.
+func Start(ctx context.Context, address string, handler http.Handler) (stop func(), err error) {
+	if address == "" {
+		return func() {}, nil
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the address cannot be used, choose another one: %w", err)
 	}
-	s := &Server{done: make(chan struct{}), server: &http.Server{
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "address", listener.Addr().String())
+	logger.V(2).Info("Serving")
+	server := &http.Server{
 		Handler:        handler,
 		ReadTimeout:    readTimeout,
 		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
-	}}
-	logger := klog.FromContext(ctx)
-	logger.V(2).Info("Serving", "address", listener.Addr().String())
+	}
+	done := make(chan struct{})
 	go func() {
-		defer close(s.done)
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error(err, "Serving failed", "address", address)
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error(err, "Serving failed")
 		}
 	}()
-	return s, nil
-}
-
-// Close ends all connections and returns when nothing is served any more.
-func (s *Server) Close() {
-	s.server.Close()
-	<-s.done
+	return func() {
+		server.Close()
+		<-done
+	}, nil
 }
