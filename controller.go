@@ -22,7 +22,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
@@ -138,8 +137,6 @@ func NewController(
 		config.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, config.ShutdownTimeout)
 	}
 
-	// An event can only refer to a Foo if the scheme knows its kind.
-	utilruntime.Must(samplescheme.AddToScheme(scheme.Scheme))
 	eventBroadcaster := record.NewBroadcaster()
 	rateLimiter := priorityqueue.NewRateLimiter[cache.ObjectName]
 	controller := &Controller{
@@ -160,7 +157,7 @@ func NewController(
 			fooResource:        fooInformer.Informer().GetStore(),
 		}),
 		eventBroadcaster: eventBroadcaster,
-		recorder:         eventBroadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
+		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
 		logger:           klog.FromContext(ctx),
 		config:           config,
 	}

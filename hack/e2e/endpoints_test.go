@@ -15,7 +15,7 @@ func TestReadyz(t *testing.T) {
 	deleteCRD(t)
 	in := &instance{health: freeAddress(t)}
 	in.process = startProcess(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-health-probe-bind-address", in.health)
-	in.waitForLog("Waiting for informer caches to sync")
+	in.waitForLog("Failed to list or watch")
 	in.waitForHealth("/livez", http.StatusOK)
 	in.waitForHealth("/readyz", http.StatusInternalServerError)
 	if _, body := get(in.health, "/readyz"); !strings.Contains(body, "[-]informer-sync failed") {
