@@ -237,7 +237,7 @@ func TestConcurrentRollouts(t *testing.T) {
 	var instances []*instance
 	start := func() {
 		in := startProxiedInstance(t, namespace, len(instances))
-		in.waitForLog("Starting Foo controller")
+		in.waitForLog("Attempting to acquire leader lease")
 		instances = append(instances, in)
 	}
 	start()
