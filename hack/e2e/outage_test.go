@@ -40,7 +40,7 @@ var outages = []struct {
 func TestOutages(t *testing.T) {
 	for _, outage := range outages {
 		for _, load := range []int{0, 10} {
-			t.Run(fmt.Sprintf("%s with %d new Foos", outage.name, load), func(t *testing.T) {
+			runCase(t, fmt.Sprintf("%s with %d new Foos", outage.name, load), func(t *testing.T) {
 				namespace := newNamespace(t)
 				r := &scenarioRun{namespace: namespace, proxy: startProxy(t, outageUser, 0)}
 				r.controller = startBehindProxy(t, r.proxy, "-namespace", namespace, "-resync-period=1s")
@@ -92,7 +92,7 @@ func TestOutages(t *testing.T) {
 // Not parallel: it deletes the CRD.
 func TestCRDDeletedAndReapplied(t *testing.T) {
 	for _, load := range []int{0, 10} {
-		t.Run(fmt.Sprintf("with %d new Foos", load), func(t *testing.T) {
+		runCase(t, fmt.Sprintf("with %d new Foos", load), func(t *testing.T) {
 			namespace := newNamespace(t)
 			controller := startController(t, namespace)
 			createReadyFoo(t, namespace, "foo", "first", 1)

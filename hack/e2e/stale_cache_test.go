@@ -20,7 +20,7 @@ func TestRestartWithStaleCache(t *testing.T) {
 			continue // They start without a Foo, so that there is no stale state.
 		}
 		for _, resources := range watchedResources {
-			t.Run(fmt.Sprintf("%s %s", scenario.name, strings.Join(resources, " ")), func(t *testing.T) {
+			runCase(t, fmt.Sprintf("%s %s", scenario.name, strings.Join(resources, " ")), func(t *testing.T) {
 				t.Parallel()
 				r := startScenario(t, scenario, 0)
 				r.proxy.ServeStale(resources...)
@@ -120,7 +120,7 @@ func TestMissedWatchEvents(t *testing.T) {
 	for _, scenario := range missedEvents {
 		for _, resources := range watchedResources {
 			for _, expired := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s %s expired=%v", scenario.name, strings.Join(resources, " "), expired), func(t *testing.T) {
+				runCase(t, fmt.Sprintf("%s %s expired=%v", scenario.name, strings.Join(resources, " "), expired), func(t *testing.T) {
 					t.Parallel()
 					r := startScenario(t, scenario, 0)
 					history := watchHistory(t, r.namespace)

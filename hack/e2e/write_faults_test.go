@@ -130,7 +130,7 @@ func TestWriteFaults(t *testing.T) {
 			t.Logf("writes without faults: %q", baseline)
 			for n := range baseline {
 				for _, fault := range writeFaults {
-					t.Run(fmt.Sprintf("%d %s %s", n+1, baseline[n], fault.name), func(t *testing.T) {
+					runCase(t, fmt.Sprintf("%d %s %s", n+1, baseline[n], fault.name), func(t *testing.T) {
 						t.Parallel()
 						r := startScenario(t, scenario, 0)
 						r.proxy.SetRules(faults.Rule{Name: fault.name, Verbs: faults.Writes, Nth: n + 1, Fault: fault.fault(r)})
@@ -152,7 +152,7 @@ func TestRandomRequestFaults(t *testing.T) {
 			t.Parallel()
 			baseline := startScenario(t, scenario, 0).execute(t)
 			for seed := range uint64(3) {
-				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+				runCase(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					t.Parallel()
 					r := startScenario(t, scenario, seed)
 					r.proxy.SetRules(randomFaults(0.2)...)
