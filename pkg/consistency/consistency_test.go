@@ -4,135 +4,197 @@
 package consistency
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 )
 
-type storeAt string
+var (
+	foos        = schema.GroupResource{Group: "samplecontroller.k8s.io", Resource: "foos"}
+	deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+	owner       = cache.NewObjectName("default", "example-foo")
+)
 
-func (s *storeAt) LastStoreSyncResourceVersion() string { return string(*s) }
+// fakeCache is a Cache that has reached a resourceVersion.
+type fakeCache string
 
-func TestVisible(t *testing.T) {
-	key := cache.NewObjectName("default", "example-foo")
+func (c *fakeCache) LastStoreSyncResourceVersion() string { return string(*c) }
+
+func newTestStore(foosAt, deploymentsAt fakeCache) (store *Store, foosCache, deploymentsCache *fakeCache) {
+	return NewStore(map[schema.GroupResource]Cache{foos: &foosAt, deployments: &deploymentsAt}), &foosAt, &deploymentsAt
+}
+
+func TestEnsureReady(t *testing.T) {
+	type write struct {
+		resource        schema.GroupResource
+		resourceVersion string
+	}
 	for name, test := range map[string]struct {
-		store   storeAt
-		written []string
-		want    bool
+		foosAt, deploymentsAt fakeCache
+		writes                []write
+		want                  error
 	}{
-		"a store is new enough if nothing was written":           {store: "1", want: true},
-		"a store that is behind the write hides it":              {store: "99", written: []string{"100"}, want: false},
-		"a store at the write shows it":                          {store: "100", written: []string{"100"}, want: true},
-		"a store past the write shows it":                        {store: "101", written: []string{"100"}, want: true},
-		"only the newest write counts":                           {store: "100", written: []string{"100", "102"}, want: false},
-		"versions of fakes, which are empty, count as visible":   {store: "", written: []string{""}, want: true},
-		"a write to an object of another key hides nothing here": {store: "1", want: true},
+		"no write":                     {foosAt: "1", deploymentsAt: "1"},
+		"older than the write":         {foosAt: "99", deploymentsAt: "1000", writes: []write{{foos, "100"}}, want: ErrStale},
+		"at the write":                 {foosAt: "100", deploymentsAt: "1", writes: []write{{foos, "100"}}},
+		"newer than the write":         {foosAt: "101", deploymentsAt: "1", writes: []write{{foos, "100"}}},
+		"older than the last write":    {foosAt: "100", deploymentsAt: "1", writes: []write{{foos, "100"}, {foos, "102"}}, want: ErrStale},
+		"one of two caches stale":      {foosAt: "100", deploymentsAt: "99", writes: []write{{foos, "100"}, {deployments, "100"}}, want: ErrStale},
+		"the other of two":             {foosAt: "99", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}, want: ErrStale},
+		"both caches new enough":       {foosAt: "100", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}},
+		"longer number is newer":       {foosAt: "999", deploymentsAt: "1", writes: []write{{foos, "1000"}}, want: ErrStale},
+		"unknown version of the cache": {foosAt: "", deploymentsAt: "1", writes: []write{{foos, "100"}}},
+		"unknown version of the write": {foosAt: "1", deploymentsAt: "1", writes: []write{{foos, ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			writes := NewWrites(&test.store)
-			writes.Record(cache.NewObjectName("default", "another-foo"), "1000")
-			for _, version := range test.written {
-				writes.Record(key, version)
+			store, _, _ := newTestStore(test.foosAt, test.deploymentsAt)
+			store.WroteAt(cache.NewObjectName("default", "another-foo"), "another-uid", foos, "5000")
+			for _, write := range test.writes {
+				store.WroteAt(owner, "uid", write.resource, write.resourceVersion)
 			}
-			if got := writes.Visible(key); got != test.want {
-				t.Errorf("Visible() = %v, want %v", got, test.want)
+			if err := store.EnsureReady(owner); !errors.Is(err, test.want) {
+				t.Errorf("EnsureReady() = %v, want %v", err, test.want)
 			}
 		})
 	}
 }
 
-func TestVisibleAgainOnceTheStoreCatchesUp(t *testing.T) {
-	key := cache.NewObjectName("default", "example-foo")
-	store := storeAt("9")
-	writes := NewWrites(&store)
-	writes.Record(key, "10")
-	if writes.Visible(key) {
-		t.Error("visible while the store is behind")
+func TestEnsureReadyAfterCatchingUp(t *testing.T) {
+	store, foosCache, _ := newTestStore("9", "9")
+	store.WroteAt(owner, "uid", foos, "10")
+	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
+		t.Errorf("EnsureReady() = %v while the cache is stale, want %v", err, ErrStale)
 	}
-	store = "10"
-	if !writes.Visible(key) {
-		t.Error("not visible although the store has caught up")
+	*foosCache = "10"
+	if err := store.EnsureReady(owner); err != nil {
+		t.Errorf("EnsureReady() = %v once the cache has caught up", err)
 	}
-	store = "9" // A store that forgets, as one does that is restored from a backup, must not block the key for ever.
-	if !writes.Visible(key) {
-		t.Error("a write that was visible once is hidden again")
+	*foosCache = "9" // etcd was restored from a snapshot.
+	if err := store.EnsureReady(owner); err != nil {
+		t.Errorf("EnsureReady() = %v for a write that the cache has had", err)
+	}
+	if !store.HasWritten(owner, "uid") {
+		t.Error("HasWritten() = false for a write that the cache has had")
+	}
+	store.WroteAt(owner, "uid", foos, "11")
+	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
+		t.Errorf("EnsureReady() = %v after another write, want %v", err, ErrStale)
 	}
 }
 
-func TestAWriteThatNeverShowsIsNotWaitedForForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
-		key := cache.NewObjectName("default", "example-foo")
-		store := storeAt("9")
-		writes := NewWrites(&store)
-		writes.Record(key, "10")
-		time.Sleep(mostPatience - time.Second) // Just before patience ends.
-		if writes.Visible(key) {
-			t.Error("visible although the store is behind")
+func TestStaleCacheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		store, _, _ := newTestStore("9", "9")
+		store.WroteAt(owner, "uid", foos, "10")
+		time.Sleep(staleCacheTimeout - time.Nanosecond)
+		if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
+			t.Errorf("EnsureReady() = %v just before the timeout, want %v", err, ErrStale)
 		}
-		time.Sleep(time.Second) // Its end.
-		if !writes.Visible(key) {
-			t.Error("still waited for")
+		time.Sleep(time.Nanosecond)
+		if err := store.EnsureReady(owner); err != nil {
+			t.Errorf("EnsureReady() = %v at the timeout", err)
 		}
 	})
 }
 
-func TestForget(t *testing.T) {
-	key := cache.NewObjectName("default", "example-foo")
-	store := storeAt("9")
-	writes := NewWrites(&store)
-	writes.Record(key, "10")
-	writes.Forget(key)
-	if !writes.Visible(key) {
-		t.Error("a forgotten write still hides the store")
+func TestClear(t *testing.T) {
+	another := cache.NewObjectName("default", "another-foo")
+	store, _, _ := newTestStore("9", "9")
+	store.WroteAt(owner, "uid", foos, "10")
+	store.WroteAt(another, "another-uid", foos, "10")
+	store.Clear(owner)
+	if err := store.EnsureReady(owner); err != nil || store.HasWritten(owner, "uid") {
+		t.Errorf("EnsureReady() = %v, HasWritten() = %v after Clear", err, store.HasWritten(owner, "uid"))
+	}
+	if err := store.EnsureReady(another); !errors.Is(err, ErrStale) || !store.HasWritten(another, "another-uid") {
+		t.Errorf("EnsureReady() = %v, HasWritten() = %v for another owner", err, store.HasWritten(another, "another-uid"))
+	}
+	store.Clear(another)
+	if len(store.records) != 0 {
+		t.Errorf("records = %v, want none", store.records)
+	}
+	store.WroteAt(owner, "uid", foos, "10")
+	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
+		t.Errorf("EnsureReady() = %v for a write after Clear, want %v", err, ErrStale)
 	}
 }
 
-func TestChecksAgainstTheLiveFoo(t *testing.T) {
-	cached := &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-foo", UID: "uid", Generation: 2}}
-	seenTo := cached.DeepCopy()
-	seenTo.Status.ObservedGeneration = 2
-	var notFound error = apierrors.NewNotFound(schema.GroupResource{}, "example-foo")
+func TestHasWritten(t *testing.T) {
+	store, _, _ := newTestStore("9", "9")
+	if store.HasWritten(owner, "uid") {
+		t.Error("HasWritten() = true before a write")
+	}
+	store.WroteAt(owner, "uid", foos, "10")
+	if !store.HasWritten(owner, "uid") || store.HasWritten(owner, "new-uid") {
+		t.Error("HasWritten() does not compare UIDs")
+	}
+	store.WroteAt(owner, "new-uid", deployments, "9")
+	if store.HasWritten(owner, "uid") || !store.HasWritten(owner, "new-uid") {
+		t.Error("HasWritten() is not about the last UID")
+	}
+	if err := store.EnsureReady(owner); err != nil {
+		t.Errorf("EnsureReady() = %v because of a write for an earlier UID", err)
+	}
+}
+
+func TestMergePatch(t *testing.T) {
+	container := func(name, image string) corev1.Container { return corev1.Container{Name: name, Image: image} }
+	current := func() *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "example", ResourceVersion: "7", Labels: map[string]string{"app": "nginx"}},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(5)),
+				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+					Containers: []corev1.Container{container("sidecar", "sidecar"), container("nginx", "apache")},
+				}},
+			},
+		}
+	}
 	for name, test := range map[string]struct {
-		change func(*samplev1alpha1.Foo)
-		want   error
+		change func(*appsv1.Deployment)
+		want   string
 	}{
-		"it is the same":             {func(*samplev1alpha1.Foo) {}, nil},
-		"it was changed":             {func(foo *samplev1alpha1.Foo) { foo.Generation = 3 }, ErrBehind},
-		"it was replaced":            {func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" }, ErrBehind},
-		"it is being deleted":        {func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &metav1.Time{} }, ErrBehind},
-		"it is gone":                 {func(foo *samplev1alpha1.Foo) { foo.Name = "another" }, notFound},
-		"its status alone was moved": {func(foo *samplev1alpha1.Foo) { foo.Status.ObservedGeneration = 2 }, nil},
+		"nothing":  {func(*appsv1.Deployment) {}, `{"metadata":{"resourceVersion":"7"}}`},
+		"replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`},
+		"labels": {func(d *appsv1.Deployment) {
+			d.Labels["team"] = "a"
+			d.Spec.Template.Labels = map[string]string{"app": "nginx"}
+		}, `{"metadata":{"labels":{"team":"a"},"resourceVersion":"7"},"spec":{"template":{"metadata":{"labels":{"app":"nginx"}}}}}`},
+		"image": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "nginx:latest" }, `{
+			"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
+				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],
+				"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
+		"new container": {func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, container("new", "image"))
+		}, `{"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
+				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"},{"name":"new"}],
+				"containers":[{"image":"image","name":"new","resources":{}}]}}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := cached.DeepCopy()
-			test.change(live)
-			client := fake.NewSimpleClientset()
-			client.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if action.(clienttesting.GetAction).GetName() != live.Name {
-					return true, nil, notFound
-				}
-				return true, live, nil
-			})
-			foos := client.SamplecontrollerV1alpha1()
-			for _, err := range []error{CheckNewest(t.Context(), foos, cached), CheckRepair(t.Context(), foos, seenTo)} {
-				if !errors.Is(err, test.want) {
-					t.Errorf("got %v, want %v", err, test.want)
-				}
+			cached, desired := current(), current()
+			test.change(desired)
+			patch, err := MergePatch(cached, desired)
+			if err != nil {
+				t.Fatal(err)
 			}
-			client.ClearActions()
-			if err := CheckRepair(t.Context(), foos, cached); err != nil || len(client.Actions()) > 0 {
-				t.Errorf("CheckRepair() of a new wish = %v after %v, want no request", err, client.Actions())
+			var got, want any
+			if err := errors.Join(json.Unmarshal(patch, &got), json.Unmarshal([]byte(test.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("MergePatch() = %s, want %s", patch, test.want)
+			}
+			if !reflect.DeepEqual(cached, current()) {
+				t.Error("MergePatch() changed the cached Deployment")
 			}
 		})
 	}

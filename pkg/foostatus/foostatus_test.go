@@ -4,159 +4,291 @@
 package foostatus
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-var earlier = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+var transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 
-func deployment(change func(*appsv1.DeploymentStatus)) *appsv1.Deployment {
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "example"},
+const selector = "app=nginx,controller=example-foo"
+
+// newDeployment returns a Deployment of generation 3 with two desired replicas and the given status.
+func newDeployment(status appsv1.DeploymentStatus) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "example", Generation: 3},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(2)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "nginx", "controller": "example-foo"}},
 		},
-		Status: appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
+		Status: status,
 	}
-	change(&deployment.Status)
-	return deployment
+}
+
+// newStatus returns the status of a Deployment of which updated replicas run the newest template and available ones are available.
+func newStatus(observedGeneration int64, replicas, updated, available int32, conditions ...appsv1.DeploymentCondition) appsv1.DeploymentStatus {
+	return appsv1.DeploymentStatus{
+		ObservedGeneration: observedGeneration, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available, Conditions: conditions,
+	}
+}
+
+// newFoo returns a Foo of generation 3 whose status, of generation 2, says that it was Ready.
+func newFoo() *samplev1alpha1.Foo {
+	return &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Generation: 3},
+		Status: samplev1alpha1.FooStatus{
+			ObservedGeneration: 2, AvailableReplicas: 9, Replicas: 9, Selector: "app=other",
+			Conditions: []metav1.Condition{
+				{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: transitionTime, Reason: DeploymentAvailable, ObservedGeneration: 2},
+				{Type: "Other", Status: metav1.ConditionTrue, LastTransitionTime: transitionTime, Reason: "Other"},
+			},
+		},
+	}
 }
 
 func TestNew(t *testing.T) {
-	nothing := func(*appsv1.DeploymentStatus) {}
-	timedOut := func(status *appsv1.DeploymentStatus) {
-		status.AvailableReplicas = 1
-		status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}
-	}
-	taken := &Problem{Reason: "ErrResourceExists", Message: "the name is taken"}
+	conflict := &StalledError{Reason: "ErrResourceExists", Message: "the name is taken"}
+	deadlineExceeded := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Reason: progressDeadlineExceeded}
 	for name, test := range map[string]struct {
-		deployment  *appsv1.Deployment
-		problem     *Problem
-		wantReady   metav1.ConditionStatus
-		wantReason  string
-		wantStalled bool
-		// The Foo was Ready before: does that time stay?
-		wantMoved     bool
+		deployment *appsv1.Deployment
+		stalled    *StalledError
+
+		ready         metav1.ConditionStatus
+		reason        string
+		isStalled     bool
+		transitioned  bool
+		wantReplicas  int32
 		wantAvailable int32
 		wantSelector  string
 	}{
-		"a Foo whose replicas are all available is Ready": {
-			deployment: deployment(nothing),
-			wantReady:  metav1.ConditionTrue, wantReason: "DeploymentAvailable",
-			wantAvailable: 2, wantSelector: "app=nginx,controller=example-foo",
+		"available": {
+			deployment: newDeployment(newStatus(3, 2, 2, 2)),
+			ready:      metav1.ConditionTrue, reason: "DeploymentAvailable", wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
-		"a Foo whose Deployment rolls out is not": {
-			deployment: deployment(func(status *appsv1.DeploymentStatus) { status.AvailableReplicas = 0 }),
-			wantReady:  metav1.ConditionFalse, wantReason: "DeploymentProgressing", wantMoved: true,
-			wantSelector: "app=nginx,controller=example-foo",
+		"progressing": {
+			deployment: newDeployment(newStatus(3, 2, 2, 0)),
+			ready:      metav1.ConditionFalse, reason: "DeploymentProgressing", transitioned: true, wantReplicas: 2, wantSelector: selector,
 		},
-		"a Foo whose Deployment does not get on is Stalled": {
-			deployment: deployment(timedOut),
-			wantReady:  metav1.ConditionFalse, wantReason: "DeploymentStalled", wantStalled: true, wantMoved: true,
-			wantAvailable: 1, wantSelector: "app=nginx,controller=example-foo",
+		"rollout stalled": {
+			deployment: newDeployment(newStatus(3, 2, 2, 1, deadlineExceeded)),
+			ready:      metav1.ConditionFalse, reason: "DeploymentStalled", isStalled: true, transitioned: true,
+			wantReplicas: 2, wantAvailable: 1, wantSelector: selector,
 		},
-		"a Foo with a problem and no Deployment is Stalled": {
-			problem:   taken,
-			wantReady: metav1.ConditionFalse, wantReason: "ErrResourceExists", wantStalled: true, wantMoved: true,
+		"stalled without a Deployment": {
+			stalled: conflict,
+			ready:   metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
 		},
-		"a Foo with a problem tells what its Deployment still serves": {
-			deployment: deployment(nothing), problem: taken,
-			wantReady: metav1.ConditionFalse, wantReason: "ErrResourceExists", wantStalled: true, wantMoved: true,
-			wantAvailable: 2, wantSelector: "app=nginx,controller=example-foo",
+		"stalled with a Deployment": {
+			deployment: newDeployment(newStatus(3, 2, 2, 2)), stalled: conflict,
+			ready: metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
+			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			foo := &samplev1alpha1.Foo{
-				ObjectMeta: metav1.ObjectMeta{Generation: 3},
-				Status: samplev1alpha1.FooStatus{Conditions: []metav1.Condition{
-					{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: earlier, Reason: "DeploymentAvailable", ObservedGeneration: 2},
-					{Type: "OfSomeoneElse", Status: metav1.ConditionTrue, LastTransitionTime: earlier, Reason: "Theirs"},
-				}},
+			foo := newFoo()
+			status := New(foo, test.deployment, test.stalled)
+			if !reflect.DeepEqual(foo, newFoo()) {
+				t.Error("New() changed the cached Foo")
 			}
-			cached := foo.DeepCopy()
-			status := New(foo, test.deployment, test.problem)
-			if !reflect.DeepEqual(foo, cached) {
-				t.Error("what belongs to the cache was changed")
-			}
-
-			ready := meta.FindStatusCondition(status.Conditions, "Ready")
-			if ready.Status != test.wantReady || ready.Reason != test.wantReason || ready.ObservedGeneration != 3 {
-				t.Errorf("Ready = %+v, want %s %s of generation 3", ready, test.wantReady, test.wantReason)
-			}
-			if moved := !ready.LastTransitionTime.Equal(&earlier); moved != test.wantMoved {
-				t.Errorf("the time of the transition moved: %v, want %v", moved, test.wantMoved)
-			}
-			stalled := meta.FindStatusCondition(status.Conditions, "Stalled")
-			if (stalled != nil) != test.wantStalled || stalled != nil && (stalled.Status != metav1.ConditionTrue ||
-				stalled.Reason != test.wantReason || stalled.ObservedGeneration != 3) {
-				t.Errorf("Stalled = %+v, want it: %v", stalled, test.wantStalled)
-			}
-			if meta.FindStatusCondition(status.Conditions, "OfSomeoneElse") == nil {
-				t.Error("a condition of someone else is lost")
-			}
-			if status.ObservedGeneration != 3 || status.AvailableReplicas != test.wantAvailable || status.Selector != test.wantSelector {
+			if status.ObservedGeneration != 3 || status.Replicas != test.wantReplicas || status.AvailableReplicas != test.wantAvailable ||
+				status.Selector != test.wantSelector {
 				t.Errorf("status = %+v", status)
 			}
-			foo.Status = status
-			if got := HasProblem(foo); got != (test.problem != nil) {
-				t.Errorf("HasProblem() = %v", got)
+			ready := meta.FindStatusCondition(status.Conditions, "Ready")
+			if ready.Status != test.ready || ready.Reason != test.reason || ready.ObservedGeneration != 3 || ready.Message == "" {
+				t.Errorf("Ready = %+v, want %s %s", ready, test.ready, test.reason)
 			}
-			if recovered := New(foo, deployment(nothing), nil); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
-				t.Error("Stalled stays once all is well")
+			if got := !ready.LastTransitionTime.Equal(&transitionTime); got != test.transitioned {
+				t.Errorf("lastTransitionTime changed: %v, want %v", got, test.transitioned)
+			}
+			stalled := meta.FindStatusCondition(status.Conditions, "Stalled")
+			if (stalled != nil) != test.isStalled {
+				t.Errorf("Stalled = %+v, want it: %v", stalled, test.isStalled)
+			}
+			if stalled != nil && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message ||
+				stalled.ObservedGeneration != 3) {
+				t.Errorf("Stalled = %+v, want it to say what Ready says: %+v", stalled, ready)
+			}
+			if meta.FindStatusCondition(status.Conditions, "Other") == nil {
+				t.Error("a condition of another controller is lost")
+			}
+			foo.Status = status
+			if recovered := New(foo, newDeployment(newStatus(3, 2, 2, 2)), nil); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
+				t.Error("Stalled remains once the Deployment is available")
 			}
 		})
 	}
 }
 
-func TestEqual(t *testing.T) {
-	status := func(changes ...func(*samplev1alpha1.FooStatus)) samplev1alpha1.FooStatus {
-		status := samplev1alpha1.FooStatus{
-			AvailableReplicas: 1, Replicas: 2, Selector: "a=b", ObservedGeneration: 3,
-			Conditions: []metav1.Condition{{Type: "Ready", Message: "message"}},
-		}
-		for _, change := range changes {
-			change(&status)
-		}
-		return status
+func TestRolloutStatus(t *testing.T) {
+	replicaFailure := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota",
 	}
-	if !Equal(status(), status()) {
-		t.Error("equal statuses differ")
+	noReplicaFailure := replicaFailure
+	noReplicaFailure.Status = corev1.ConditionFalse
+	deadlineExceeded := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "has timed out",
 	}
-	for name, change := range map[string]func(*samplev1alpha1.FooStatus){
-		"availableReplicas":  func(s *samplev1alpha1.FooStatus) { s.AvailableReplicas++ },
-		"replicas":           func(s *samplev1alpha1.FooStatus) { s.Replicas++ },
-		"selector":           func(s *samplev1alpha1.FooStatus) { s.Selector = "" },
-		"observedGeneration": func(s *samplev1alpha1.FooStatus) { s.ObservedGeneration++ },
-		"a condition":        func(s *samplev1alpha1.FooStatus) { s.Conditions[0].Message = "another" },
-		"no condition":       func(s *samplev1alpha1.FooStatus) { s.Conditions = nil },
+	progressing := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated", Message: "is progressing",
+	}
+	for name, test := range map[string]struct {
+		replicas *int32
+		deleted  *metav1.Time
+		status   appsv1.DeploymentStatus
+		want     string
+	}{
+		"available":             {new(int32(2)), nil, newStatus(3, 2, 2, 2), "DeploymentAvailable: 2 of 2 replicas available"},
+		"no replicas":           {new(int32(0)), nil, newStatus(3, 0, 0, 0), "DeploymentAvailable: 0 of 0 replicas available"},
+		"last replica runs":     {new(int32(0)), nil, newStatus(3, 1, 1, 0), "DeploymentProgressing: 0 of 0 replicas available"},
+		"default replicas":      {nil, nil, newStatus(3, 1, 1, 0), "DeploymentProgressing: 0 of 1 replicas available"},
+		"not observed":          {new(int32(2)), nil, newStatus(2, 2, 2, 2), "DeploymentProgressing: 2 of 2 replicas available"},
+		"some available":        {new(int32(2)), nil, newStatus(3, 2, 2, 1, progressing), "DeploymentProgressing: 1 of 2 replicas available"},
+		"old template":          {new(int32(2)), nil, newStatus(3, 2, 1, 2), "DeploymentProgressing: 2 of 2 replicas available"},
+		"surge":                 {new(int32(2)), nil, newStatus(3, 3, 2, 2), "DeploymentProgressing: 2 of 2 replicas available"},
+		"deadline exceeded":     {new(int32(2)), nil, newStatus(3, 2, 2, 1, deadlineExceeded), "DeploymentStalled: 1 of 2 replicas available: has timed out"},
+		"replica failure":       {new(int32(2)), nil, newStatus(3, 0, 0, 0, progressing, replicaFailure), "DeploymentStalled: 0 of 2 replicas available: exceeded quota"},
+		"failure, not observed": {new(int32(2)), nil, newStatus(0, 0, 0, 0, replicaFailure), "DeploymentStalled: 0 of 2 replicas available: exceeded quota"},
+		"failure is over":       {new(int32(2)), nil, newStatus(3, 2, 2, 0, noReplicaFailure), "DeploymentProgressing: 0 of 2 replicas available"},
+		"available after all":   {new(int32(2)), nil, newStatus(3, 2, 2, 2, deadlineExceeded), "DeploymentAvailable: 2 of 2 replicas available"},
+		"being deleted":         {new(int32(2)), &transitionTime, newStatus(3, 2, 2, 2), `DeploymentProgressing: Deployment "example" is being deleted`},
 	} {
-		if Equal(status(), status(change)) {
-			t.Errorf("statuses that differ in %s are equal", name)
+		t.Run(name, func(t *testing.T) {
+			deployment := newDeployment(test.status)
+			deployment.Spec.Replicas, deployment.DeletionTimestamp = test.replicas, test.deleted
+			reason, message := RolloutStatus(deployment)
+			if got := reason + ": " + message; got != test.want {
+				t.Errorf("RolloutStatus() = %q, want %q", got, test.want)
+			}
+			if got, want := IsAvailable(deployment), reason == DeploymentAvailable; got != want {
+				t.Errorf("IsAvailable() = %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestCanTakeOver(t *testing.T) {
+	for name, test := range map[string]struct {
+		replicas int32
+		status   appsv1.DeploymentStatus
+		deleted  *metav1.Time
+		want     bool
+	}{
+		"available":                    {2, newStatus(3, 2, 2, 2), nil, true},
+		"progressing":                  {3, newStatus(3, 2, 2, 2), nil, false},
+		"new":                          {2, newStatus(0, 0, 0, 0), nil, false},
+		"no replicas desired":          {0, newStatus(0, 0, 0, 0), nil, true},
+		"being deleted":                {2, newStatus(3, 2, 2, 2), &transitionTime, false},
+		"no replicas, being deleted":   {0, newStatus(3, 0, 0, 0), &transitionTime, false},
+		"replicas of an earlier scale": {0, newStatus(2, 2, 2, 2), nil, true},
+	} {
+		deployment := newDeployment(test.status)
+		deployment.Spec.Replicas, deployment.DeletionTimestamp = &test.replicas, test.deleted
+		if got := CanTakeOver(deployment); got != test.want {
+			t.Errorf("%s: CanTakeOver() = %v, want %v", name, got, test.want)
 		}
 	}
 }
 
-func TestTheSelectorIsThatOfTheAPI(t *testing.T) {
-	for _, selector := range []*metav1.LabelSelector{
-		nil,
-		{},
-		{MatchLabels: map[string]string{"controller": "a", "app": "nginx"}},
-		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}},
+func TestOverridden(t *testing.T) {
+	desired := func() *appsv1.Deployment {
+		deployment := newDeployment(appsv1.DeploymentStatus{})
+		deployment.Labels = map[string]string{"app": "nginx", "controller": "example-foo"}
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "nginx:latest"}}
+		return deployment
+	}
+	for name, test := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   string
+	}{
+		"replicas":    {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }, "spec.replicas: desired 2, found 5"},
+		"no replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, "spec.replicas: desired 2, found nothing"},
+		"image of the second container": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "apache" },
+			`spec.template.spec.containers[nginx].image: desired "nginx:latest", found "apache"`},
+		"order of containers": {func(d *appsv1.Deployment) {
+			containers := d.Spec.Template.Spec.Containers
+			containers[0], containers[1] = containers[1], containers[0]
+		}, ""},
+		"label": {func(d *appsv1.Deployment) { d.Labels["app"] = "other" }, `metadata.labels.app: desired "nginx", found "other"`},
+		"several": {func(d *appsv1.Deployment) {
+			d.Labels = map[string]string{"team": "a"}
+			d.Spec.Replicas = new(int32(5))
+		}, `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing; ` +
+			"spec.replicas: desired 2, found 5"},
 	} {
-		deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector}}
-		want := metav1.FormatLabelSelector(selector)
-		for _, known := range []string{"", "app=apache", want} {
-			if got := selectorOf(deployment, known); got != want {
-				t.Errorf("selectorOf(%v, %q) = %q, want %q", selector, known, got, want)
+		t.Run(name, func(t *testing.T) {
+			found := desired()
+			test.change(found)
+			if got := Overridden(found, desired()); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
+				t.Errorf("Overridden() = %s %q, want %q", got.Reason, got.Message, test.want)
 			}
+		})
+	}
+}
+
+func TestReportedAs(t *testing.T) {
+	overridden := &StalledError{Reason: DeploymentOverridden, Message: "spec.replicas: desired 2, found 5"}
+	for name, test := range map[string]struct {
+		change func(*samplev1alpha1.Foo)
+		reason string
+		want   bool
+	}{
+		"reported":           {func(*samplev1alpha1.Foo) {}, DeploymentOverridden, true},
+		"another reason":     {func(*samplev1alpha1.Foo) {}, DeploymentRejected, false},
+		"another generation": {func(foo *samplev1alpha1.Foo) { foo.Generation = 4 }, DeploymentOverridden, false},
+		"no status":          {func(foo *samplev1alpha1.Foo) { foo.Status = samplev1alpha1.FooStatus{} }, DeploymentOverridden, false},
+	} {
+		foo := newFoo()
+		foo.Status = New(foo, nil, overridden)
+		test.change(foo)
+		err := ReportedAs(foo, test.reason)
+		stalled, ok := errors.AsType[*StalledError](err)
+		if ok != test.want || !test.want && err != nil || test.want && *stalled != *overridden {
+			t.Errorf("%s: ReportedAs() = %v, want it: %v", name, err, test.want)
+		}
+	}
+}
+
+func TestAsStalled(t *testing.T) {
+	resource := appsv1.Resource("deployments")
+	terminating := apierrors.NewForbidden(resource, "example", errors.New("the namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"invalid":               {apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "example", nil), true},
+		"forbidden":             {apierrors.NewForbidden(resource, "example", errors.New("exceeded quota")), true},
+		"bad request":           {apierrors.NewBadRequest("denied by a webhook"), true},
+		"too large":             {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"wrapped":               {fmt.Errorf("creating: %w", apierrors.NewBadRequest("denied by a webhook")), true},
+		"namespace terminating": {terminating, false},
+		"conflict":              {apierrors.NewConflict(resource, "example", errors.New("modified")), false},
+		"not found":             {apierrors.NewNotFound(resource, "example"), false},
+		"unavailable":           {apierrors.NewServiceUnavailable("etcd has no leader"), false},
+		"unauthorized":          {apierrors.NewUnauthorized("token expired"), false},
+		"too many requests":     {apierrors.NewTooManyRequests("try again", 1), false},
+		"internal error":        {apierrors.NewInternalError(errors.New("webhook timeout")), false},
+	} {
+		got := AsStalled(test.err)
+		stalled, ok := errors.AsType[*StalledError](got)
+		switch {
+		case ok != test.want:
+			t.Errorf("%s: AsStalled() = %v, want stalled: %v", name, got, test.want)
+		case ok && (stalled.Reason != "DeploymentRejected" || stalled.Message != test.err.Error()):
+			t.Errorf("%s: AsStalled() = %+v, want the API server's message", name, stalled)
+		case !ok && got != test.err:
+			t.Errorf("%s: AsStalled() = %v, want %v", name, got, test.err)
 		}
 	}
 }

@@ -4,52 +4,129 @@
 package kubeconfig
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-func TestExplainSaysWhatToDo(t *testing.T) {
+func TestExplain(t *testing.T) {
 	foos := samplev1alpha1.Resource("foos")
 	for name, test := range map[string]struct {
 		err  error
 		want string
 	}{
-		"the definition is missing":          {apierrors.NewNotFound(foos, ""), "kubectl apply -f artifacts/examples/crd.yaml"},
-		"a permission is missing":            {apierrors.NewForbidden(foos, "", errors.New("cannot list")), "RBAC"},
-		"the credentials are wrong":          {apierrors.NewUnauthorized("who are you"), "credentials"},
-		"the API server is not well":         {apierrors.NewInternalError(errors.New("etcd")), "answers with an error"},
-		"nobody answers":                     {&url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED}, "-kubeconfig"},
-		"an answer is not what it should be": {errors.New("cannot unmarshal"), "cannot be read"},
+		"CRD not installed":       {apierrors.NewNotFound(foos, ""), "kubectl apply -f artifacts/examples/crd.yaml"},
+		"permission missing":      {apierrors.NewForbidden(foos, "", errors.New("cannot list")), "RBAC"},
+		"credentials rejected":    {apierrors.NewUnauthorized("invalid bearer token"), "credentials"},
+		"error of the API server": {apierrors.NewInternalError(errors.New("etcd")), "returned an error"},
+		"connection refused":      {&url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED}, "-kubeconfig"},
+		"value of another type":   {errors.New("cannot unmarshal string into Go struct field FooSpec.spec.replicas"), "FooSpec.spec.replicas"},
 	} {
-		wrapped := fmt.Errorf("failed to list: %w", test.err)
-		explained := Explain(wrapped)
+		explained := Explain(fmt.Errorf("failed to list: %w", test.err))
 		if !strings.Contains(explained.Error(), test.want) || strings.Contains(explained.Error(), "\n") || !errors.Is(explained, test.err) {
 			t.Errorf("%s: Explain() = %v, want one line with %q", name, explained, test.want)
 		}
 	}
 }
 
-func TestReporterRemembersTheNewestError(t *testing.T) {
-	reporter := NewReporter()
-	reflector := cache.NewReflector(&cache.ListWatch{}, &samplev1alpha1.Foo{}, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
-	if reporter.Newest() != nil {
-		t.Error("there is an error before any was reported")
+func newReflector(object runtime.Object) *cache.Reflector {
+	return cache.NewReflector(&cache.ListWatch{}, object, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
+}
+
+func TestWatchErrorsLast(t *testing.T) {
+	watchErrors, reflector := NewWatchErrors(), newReflector(&samplev1alpha1.Foo{})
+	if err := watchErrors.Last(); err != nil {
+		t.Errorf("Last() = %v before any error", err)
 	}
-	reporter.HandleWatchError(t.Context(), reflector, apierrors.NewUnauthorized("who are you"))
-	missing := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
-	reporter.HandleWatchError(t.Context(), reflector, missing)
-	reporter.HandleWatchError(t.Context(), reflector, io.EOF) // The ordinary end of a watch.
-	if got := reporter.Newest(); !errors.Is(got, missing) {
-		t.Errorf("Newest() = %v, want %v", got, missing)
+	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
+	watchErrors.Handle(t.Context(), reflector, apierrors.NewUnauthorized("invalid bearer token"))
+	watchErrors.Handle(t.Context(), reflector, notFound)
+	// How a watch usually ends.
+	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), apierrors.NewGone("too old")} {
+		watchErrors.Handle(t.Context(), reflector, err)
+	}
+	if got := watchErrors.Last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
+		t.Errorf("Last() = %v, want %v with what to do", got, notFound)
+	}
+}
+
+func TestWatchErrorsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		ctx := klog.NewContext(t.Context(), logger)
+		watchErrors, foos, deployments := NewWatchErrors(), newReflector(&samplev1alpha1.Foo{}), newReflector(&appsv1.Deployment{})
+		notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
+		forbidden := apierrors.NewForbidden(samplev1alpha1.Resource("foos"), "", errors.New("cannot list"))
+		for i, step := range []struct {
+			after     time.Duration
+			reflector *cache.Reflector
+			err       error
+			want      int // lines
+		}{
+			{0, foos, notFound, 1},
+			{time.Second, foos, notFound, 1},
+			{0, foos, forbidden, 2},
+			{0, deployments, forbidden, 3},
+			{repeatPeriod - time.Second - time.Nanosecond, foos, notFound, 3},
+			{time.Nanosecond, foos, notFound, 4},
+		} {
+			time.Sleep(step.after)
+			watchErrors.Handle(ctx, step.reflector, step.err)
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if got := strings.Count(log, "Failed to list or watch"); got != step.want {
+				t.Errorf("step %d: %d lines, want %d: %s", i, got, step.want, log)
+			}
+		}
+	})
+}
+
+func TestCheckConnection(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		want   string
+	}{
+		"ok":            {http.StatusOK, ""},
+		"not ready yet": {http.StatusServiceUnavailable, ""},
+		"forbidden":     {http.StatusForbidden, ""},
+		"unauthorized":  {http.StatusUnauthorized, "credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) }))
+			defer server.Close()
+			client := discovery.NewDiscoveryClientForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}).RESTClient()
+			err := CheckConnection(t.Context(), client)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("CheckConnection() = %v, want %q", err, test.want)
+			}
+			server.Close()
+			if err := CheckConnection(t.Context(), client); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+				t.Errorf("CheckConnection() = %v without a server", err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := CheckConnection(ctx, client); err != nil {
+				t.Errorf("CheckConnection() = %v when the process is told to end", err)
+			}
+		})
 	}
 }

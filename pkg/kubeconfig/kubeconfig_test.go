@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// writeKubeconfig writes a kubeconfig of one cluster, and returns its path, which holds a separator of $KUBECONFIG.
+// writeKubeconfig writes a kubeconfig with one cluster and one context, and returns its path.
 func writeKubeconfig(t *testing.T, name, server, namespace string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -35,13 +35,13 @@ func TestLoad(t *testing.T) {
 		environment, kubeconfig, master string
 		wantHost, wantNamespace         string
 	}{
-		"one kubeconfig":                    {"", first, "", "https://first:6443", "apps"},
-		"a context without a namespace":     {"", second, "", "https://second:6443", "default"},
-		"a path with a separator in it":     {"", odd, "", "https://odd:6443", "default"},
-		"several in the environment":        {list, list, "", "https://second:6443", "default"},
-		"an address that overrides it":      {"", first, "https://other:1", "https://other:1", "apps"},
-		"an address and nothing else":       {"", "", "http://127.0.0.1:8001", "http://127.0.0.1:8001", "default"},
-		"a flag that differs from the rest": {list, first, "", "https://first:6443", "apps"},
+		"kubeconfig":                  {"", first, "", "https://first:6443", "apps"},
+		"no namespace":                {"", second, "", "https://second:6443", "default"},
+		"separator in the path":       {"", odd, "", "https://odd:6443", "default"},
+		"list in the environment":     {list, list, "", "https://second:6443", "default"},
+		"master overrides kubeconfig": {"", first, "https://other:1", "https://other:1", "apps"},
+		"master alone":                {"", "", "http://127.0.0.1:8001", "http://127.0.0.1:8001", "default"},
+		"flag overrides environment":  {list, first, "", "https://first:6443", "apps"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
@@ -50,35 +50,35 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 {
-				t.Errorf("Load() = %s, %s with a limit of %v, want %s, %s without", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
+				t.Errorf("Load() = %s, %s, QPS %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
 			}
 		})
 	}
 }
 
-func TestLoadSaysWhatToDo(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for kubeconfig, want := range map[string]string{
 		"":                "set -kubeconfig",
 		"/does/not/exist": "check -kubeconfig",
-		os.Args[0]:        "check -kubeconfig", // Which is a program.
+		os.Args[0]:        "check -kubeconfig", // Not a kubeconfig.
 	} {
 		if _, _, err := Load(kubeconfig, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Load(%q) = %v, want an error that says %q", kubeconfig, err, want)
+			t.Errorf("Load(%q) = %v, want %q", kubeconfig, err, want)
 		}
 	}
 }
 
-func TestWithProtobufIsForOthersThanCustomResources(t *testing.T) {
+func TestWithProtobuf(t *testing.T) {
 	config := &rest.Config{Host: "https://first:6443"}
 	got := WithProtobuf(config)
 	if got.ContentType != "application/vnd.kubernetes.protobuf" || got.Host != config.Host {
 		t.Errorf("WithProtobuf() = %v", got)
 	}
 	if !strings.HasSuffix(got.AcceptContentTypes, ",application/json") {
-		t.Errorf("it accepts %q, want JSON as well", got.AcceptContentTypes)
+		t.Errorf("AcceptContentTypes = %q, want JSON as well", got.AcceptContentTypes)
 	}
 	if config.ContentType != "" || config.AcceptContentTypes != "" {
-		t.Error("the config for custom resources has changed")
+		t.Error("WithProtobuf() changed the config that it was given")
 	}
 }

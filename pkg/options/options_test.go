@@ -13,26 +13,26 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	t.Setenv("KUBECONFIG", "from-the-environment")
+	t.Setenv("KUBECONFIG", "kubeconfig-of-the-environment")
 	o, err := Parse(nil, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Kubeconfig != "from-the-environment" || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
+	if o.Kubeconfig != "kubeconfig-of-the-environment" || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
 		o.CacheSyncTimeout != 2*time.Minute || o.ShutdownTimeout != 30*time.Second || o.LeaderElect ||
 		o.Election.LeaseDuration != 15*time.Second || o.Election.RenewDeadline != 10*time.Second || o.Election.RetryPeriod != 2*time.Second ||
 		o.Election.Name != "sample-controller" || o.MetricsBindAddress != "" || o.HealthProbeBindAddress != "" || o.LoggingFormat != "text" {
-		t.Errorf("the defaults are %+v", o)
+		t.Errorf("defaults = %+v", o)
 	}
 	o, err = Parse([]string{"--namespace=apps", "-workers", "16", "-leader-elect", "-v=2"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Namespace != "apps" || o.Workers != 16 || !o.LeaderElect || o.Election.Name != "sample-controller-apps" {
-		t.Errorf("the options are %+v", o)
+		t.Errorf("options = %+v", o)
 	}
 	if o, err = Parse([]string{"-namespace=apps", "-leader-elect-resource-name=mine"}, io.Discard); err != nil || o.Election.Name != "mine" {
-		t.Errorf("the options are %+v (%v)", o, err)
+		t.Errorf("options = %+v (%v)", o, err)
 	}
 }
 
@@ -51,15 +51,15 @@ func TestRequestLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if qps, burst := o.RequestLimit(); qps != want.qps || burst != want.burst {
-			t.Errorf("%q is a limit of %v, %d, want %v, %d", args, qps, burst, want.qps, want.burst)
+			t.Errorf("RequestLimit() = %v, %d with %q, want %v, %d", qps, burst, args, want.qps, want.burst)
 		}
 	}
 }
 
-func TestHelpNamesEveryTopicAndFlag(t *testing.T) {
+func TestHelp(t *testing.T) {
 	var help strings.Builder
 	if _, err := Parse([]string{"-h"}, &help); !errors.Is(err, flag.ErrHelp) {
-		t.Fatalf("-h is answered with %v", err)
+		t.Fatalf("Parse(-h) = %v, want %v", err, flag.ErrHelp)
 	}
 	for _, want := range []string{
 		"Cluster:", "-kubeconfig", "-master", "-namespace", "-kube-api-qps", "-kube-api-burst",
@@ -71,37 +71,37 @@ func TestHelpNamesEveryTopicAndFlag(t *testing.T) {
 		"Logging:", "-logging-format", "-v ", "-vmodule",
 	} {
 		if !strings.Contains(help.String(), want) {
-			t.Errorf("the help does not show %q", want)
+			t.Errorf("help lacks %q", want)
 		}
 	}
 }
 
-func TestImpossibleOptionsAreRefused(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for name, test := range map[string]struct{ args, want string }{
-		"a flag is unknown":                        {"-frobnicate", "-frobnicate"},
-		"an argument is unexpected":                {"now", `"now"`},
-		"no workers":                               {"-workers=0", "-workers"},
-		"workers that are no number":               {"-workers=many", "-workers"},
-		"a negative resync period":                 {"-resync-period=-1s", "-resync-period"},
-		"an image without a name":                  {"-image=", "-image"},
-		"an impossible namespace":                  {"-namespace=No_Such", "-namespace"},
-		"a negative request rate":                  {"-kube-api-qps=-1", "-kube-api-qps"},
-		"a request rate that is no number":         {"-kube-api-qps=NaN", "-kube-api-qps"},
-		"a negative burst":                         {"-kube-api-qps=1 -kube-api-burst=-1", "-kube-api-burst"},
-		"a burst without a rate":                   {"-kube-api-burst=10", "-kube-api-qps"},
-		"no time for the caches":                   {"-cache-sync-timeout=0", "-cache-sync-timeout"},
-		"no time for the shutdown":                 {"-shutdown-timeout=-1s", "-shutdown-timeout"},
-		"a renew deadline longer than the lease":   {"-leader-elect-renew-deadline=20s", "renew deadline"},
-		"a retry period longer than the deadline":  {"-leader-elect-retry-period=10s", "retry period"},
-		"a retry period of nothing":                {"-leader-elect-retry-period=0", "retry period"},
-		"a lease of less than a second":            {"-leader-elect-lease-duration=500ms", "lease duration"},
-		"a lease of a fraction of a second":        {"-leader-elect-lease-duration=15500ms", "lease duration"},
-		"a lease with an impossible name":          {"-leader-elect-resource-name=No_Such", "-leader-elect-resource-name"},
-		"a lease in an impossible namespace":       {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
-		"profiles without an address to have them": {"-profiling", "-metrics-bind-address"},
-		"an address without a port's colon":        {"-metrics-bind-address=8080", "-metrics-bind-address"},
-		"an address with an impossible port":       {"-health-probe-bind-address=:99999", "-health-probe-bind-address"},
-		"a format that nobody writes":              {"-logging-format=xml", "-logging-format"},
+		"unknown flag":                     {"-no-such-flag", "-no-such-flag"},
+		"unexpected argument":              {"now", `"now"`},
+		"no workers":                       {"-workers=0", "-workers"},
+		"workers not a number":             {"-workers=many", "-workers"},
+		"negative resync period":           {"-resync-period=-1s", "-resync-period"},
+		"empty image":                      {"-image=", "-image"},
+		"invalid namespace":                {"-namespace=No_Such", "-namespace"},
+		"negative QPS":                     {"-kube-api-qps=-1", "-kube-api-qps"},
+		"QPS not a number":                 {"-kube-api-qps=NaN", "-kube-api-qps"},
+		"negative burst":                   {"-kube-api-qps=1 -kube-api-burst=-1", "-kube-api-burst"},
+		"burst without QPS":                {"-kube-api-burst=10", "-kube-api-qps"},
+		"no cache sync timeout":            {"-cache-sync-timeout=0", "-cache-sync-timeout"},
+		"negative shutdown timeout":        {"-shutdown-timeout=-1s", "-shutdown-timeout"},
+		"renew deadline longer than lease": {"-leader-elect-renew-deadline=20s", "renew deadline"},
+		"retry period not below deadline":  {"-leader-elect-retry-period=10s", "retry period"},
+		"no retry period":                  {"-leader-elect-retry-period=0", "retry period"},
+		"lease below a second":             {"-leader-elect-lease-duration=500ms", "lease duration"},
+		"lease not whole seconds":          {"-leader-elect-lease-duration=15500ms", "lease duration"},
+		"invalid lease name":               {"-leader-elect-resource-name=No_Such", "-leader-elect-resource-name"},
+		"invalid lease namespace":          {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
+		"profiling without address":        {"-profiling", "-metrics-bind-address"},
+		"address without colon":            {"-metrics-bind-address=8080", "-metrics-bind-address"},
+		"port out of range":                {"-health-probe-bind-address=:99999", "-health-probe-bind-address"},
+		"unknown logging format":           {"-logging-format=xml", "-logging-format"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(strings.Fields(test.args), io.Discard)

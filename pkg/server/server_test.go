@@ -14,9 +14,9 @@ import (
 )
 
 func TestHealth(t *testing.T) {
-	passes := Check{"leader-election", func(*http.Request) error { return nil }}
-	fails := Check{"informer-sync", func(*http.Request) error { return errors.New("not yet") }}
-	handler := Health([]Check{passes}, []Check{passes, fails})
+	passing := Check{"leader-election", func(*http.Request) error { return nil }}
+	failing := Check{"informer-sync", func(*http.Request) error { return errors.New("not yet") }}
+	handler := Health([]Check{passing}, []Check{passing, failing})
 	for path, want := range map[string]struct {
 		status int
 		body   string
@@ -32,46 +32,46 @@ func TestHealth(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		if recorder.Code != want.status || recorder.Body.String() != want.body {
-			t.Errorf("%s is answered with %d %q, want %d %q", path, recorder.Code, recorder.Body, want.status, want.body)
+			t.Errorf("GET %s = %d %q, want %d %q", path, recorder.Code, recorder.Body, want.status, want.body)
 		}
 	}
 }
 
-func TestMetricsServesProfilesOnlyIfWanted(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	for profiling, want := range map[bool]int{false: http.StatusNotFound, true: http.StatusOK} {
 		recorder := httptest.NewRecorder()
 		Metrics(profiling).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", nil))
 		if recorder.Code != want {
-			t.Errorf("profiling %v: a profile is answered with %d, want %d", profiling, recorder.Code, want)
+			t.Errorf("profiling %v: status of a profile = %d, want %d", profiling, recorder.Code, want)
 		}
 		recorder = httptest.NewRecorder()
 		Metrics(profiling).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		if !strings.Contains(recorder.Body.String(), "go_goroutines") || !strings.Contains(recorder.Body.String(), "process_") {
-			t.Error("/metrics does not hold the metrics of Go and of the process")
+			t.Error("/metrics lacks the metrics of Go or of the process")
 		}
 	}
 }
 
-func TestServeUntilClose(t *testing.T) {
+func TestServe(t *testing.T) {
 	address := freeAddress(t)
 	server, err := Serve(t.Context(), address, Metrics(true))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Serve(t.Context(), address, Metrics(true)); err == nil {
-		t.Error("an address in use is served a second time")
+		t.Error("Serve() returned no error for an address in use")
 	}
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("/metrics is answered with %v (%v)", response, err)
+		t.Errorf("GET /metrics = %v (%v)", response, err)
 	}
 	server.Close()
 	if _, err := net.Dial("tcp", address); err == nil {
-		t.Error("the address is still served after Close")
+		t.Error("the server still listens after Close")
 	}
 }
 
-func TestASlowClientIsCutOff(t *testing.T) {
+func TestReadTimeout(t *testing.T) {
 	address := freeAddress(t)
 	server, err := Serve(t.Context(), address, Health(nil, nil))
 	if err != nil {
@@ -83,10 +83,10 @@ func TestASlowClientIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := io.WriteString(client, "GET /livez HTTP/1.1\r\nHost: a\r\n"); err != nil { // Which never ends.
+	if _, err := io.WriteString(client, "GET /livez HTTP/1.1\r\nHost: a\r\n"); err != nil { // An unfinished request.
 		t.Fatal(err)
 	}
-	// Close returns only when the server has let go; a read returns when it has cut the connection.
+	// The read returns when the server has closed the connection, after readTimeout.
 	if _, err := io.ReadAll(client); err != nil {
 		t.Fatal(err)
 	}

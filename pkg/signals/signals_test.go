@@ -5,18 +5,22 @@ package signals
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 const childEnv = "SIGNALS_TEST_CHILD"
 
-// TestMain plays the process under test when the environment says so: it sets the handler up twice if asked to, and
-// otherwise reports its state on standard output and waits for ever.
+// TestMain runs the tests or, if the environment says so, is the process under test: it calls SetupSignalHandler twice, or it writes its
+// state to standard output until it is ended.
 func TestMain(m *testing.M) {
 	switch os.Getenv(childEnv) {
 	case "":
@@ -33,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestFirstSignalCancelsAndSecondExits(t *testing.T) {
+func TestSetupSignalHandler(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			child, output := startChild(t, "once")
@@ -42,16 +46,16 @@ func TestFirstSignalCancelsAndSecondExits(t *testing.T) {
 			expectLine(t, output, "cancelled")
 			child.Process.Signal(signal)
 			if code := exitCode(child.Wait()); code != 1 {
-				t.Errorf("exit code after the second signal is %d, want 1", code)
+				t.Errorf("exit code after the second signal = %d, want 1", code)
 			}
 		})
 	}
 }
 
-func TestSecondSetupPanics(t *testing.T) {
+func TestSetupSignalHandlerTwice(t *testing.T) {
 	child, _ := startChild(t, "twice")
 	if code := exitCode(child.Wait()); code != 2 {
-		t.Errorf("exit code of a process that sets the handler up twice is %d, want 2 as of a panic", code)
+		t.Errorf("exit code after the second call = %d, want 2, as of a panic", code)
 	}
 }
 
@@ -77,7 +81,7 @@ func expectLine(t *testing.T, output *bufio.Reader, want string) {
 		t.Fatal(err)
 	}
 	if line != want+"\n" {
-		t.Fatalf("the process said %q, want %q", line, want)
+		t.Fatalf("output = %q, want %q", line, want)
 	}
 }
 
@@ -87,4 +91,46 @@ func exitCode(err error) int {
 		return exit.ExitCode()
 	}
 	return 0
+}
+
+func TestWithGracePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		ctx, cancel := context.WithCancel(t.Context())
+		graceCtx, cancelGrace := WithGracePeriod(ctx, time.Minute)
+		defer cancelGrace()
+		time.Sleep(time.Hour)
+		if err := graceCtx.Err(); err != nil {
+			t.Errorf("done before its parent: %v", err)
+		}
+		cancel()
+		time.Sleep(time.Minute - time.Nanosecond)
+		synctest.Wait()
+		if err := graceCtx.Err(); err != nil {
+			t.Errorf("done before the period is over: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if err := context.Cause(graceCtx); err == nil || !strings.Contains(err.Error(), "1m0s") {
+			t.Errorf("cause = %v, want an error that names the period", err)
+		}
+	})
+}
+
+func TestWithGracePeriodCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, begun := range map[string]bool{"before the period": false, "during the period": true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			graceCtx, cancelGrace := WithGracePeriod(ctx, time.Minute)
+			if begun {
+				cancel()
+				time.Sleep(time.Second)
+			}
+			cancelGrace()
+			synctest.Wait() // No goroutine may wait for the period: the bubble would go on, and the cause change.
+			if err := context.Cause(graceCtx); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: cause = %v, want %v", name, err, context.Canceled)
+			}
+			cancel()
+		}
+	})
 }

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// client-go's fake applies only objects whose plural it can guess, which a new controller's may not be. new: leave out file
+// The fake of client-go supports apply only for kinds whose plural it can guess. new: leave out file
 
 package v1alpha1_test
 
@@ -16,8 +16,8 @@ import (
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 )
 
-// The generated fake is what users of the clientset test with: it must apply as an API server does.
-func TestTheFakeClientsetApplies(t *testing.T) {
+// Users of the clientset test with the generated fake: its server-side apply has to merge conditions by type.
+func TestFakeClientsetApply(t *testing.T) {
 	client := fake.NewClientset().SamplecontrollerV1alpha1().Foos("default")
 	apply := func(manager, conditionType string) *samplev1alpha1.Foo {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestTheFakeClientsetApplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	apply("one", "Ready")
-	if got := apply("two", "Warm").Status.Conditions; len(got) != 2 {
-		t.Errorf("conditions of two managers = %v, want both", got)
+	if got := apply("two", "Warmed").Status.Conditions; len(got) != 2 {
+		t.Errorf("conditions = %v, want those of both managers", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCountsAreWrittenEvenIfTheyAreZero(t *testing.T) {
+func TestZeroReplicasAreWritten(t *testing.T) {
 	got, err := json.Marshal(FooStatus{})
 	if err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func TestCountsAreWrittenEvenIfTheyAreZero(t *testing.T) {
 	}
 	for _, name := range []string{"availableReplicas", "replicas"} {
 		if fields[name] != 0.0 {
-			t.Errorf("%s is %v in %s, want 0", name, fields[name], got)
+			t.Errorf("%s = %v in %s, want 0", name, fields[name], got)
 		}
 	}
 }

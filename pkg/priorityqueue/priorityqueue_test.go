@@ -1,0 +1,251 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package priorityqueue
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+func newTestQueue[T comparable](t *testing.T) *Queue[T] {
+	queue := New("", workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Second))
+	t.Cleanup(queue.ShutDown)
+	return queue
+}
+
+// get returns the next item, which is being processed then.
+func get[T comparable](queue *Queue[T]) T {
+	item, _ := queue.Get()
+	return item
+}
+
+// drain processes all items that are queued, and returns them.
+func drain[T comparable](queue *Queue[T]) (items []T) {
+	for queue.Len() > 0 {
+		item := get(queue)
+		items = append(items, item)
+		queue.Done(item)
+	}
+	return items
+}
+
+func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
+	t.Helper()
+	f := queue.fifos
+	if f.highItems.Len()+f.lowItems.Len()+len(f.low)+len(f.lowAdds) > 0 {
+		t.Errorf("left are %d items of high and %d of low priority, %d elements and %d low adds",
+			f.highItems.Len(), f.lowItems.Len(), len(f.low), len(f.lowAdds))
+	}
+}
+
+func TestOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		add  func(*Queue[string])
+		want []string
+	}{
+		"high is FIFO": {func(q *Queue[string]) {
+			q.Add("a")
+			q.Add("b")
+			q.Add("c")
+		}, []string{"a", "b", "c"}},
+		"low is FIFO": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			q.AddLowPriority("b")
+			q.AddLowPriority("c")
+		}, []string{"a", "b", "c"}},
+		"high before low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			q.AddLowPriority("b")
+			q.Add("c")
+			q.Add("d")
+		}, []string{"c", "d", "a", "b"}},
+		"once": {func(q *Queue[string]) {
+			q.Add("a")
+			q.AddLowPriority("b")
+			q.Add("a")
+			q.AddLowPriority("b")
+		}, []string{"a", "b"}},
+		"low moves up when added with high": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			q.AddLowPriority("b")
+			q.Add("c")
+			q.Add("b")
+		}, []string{"c", "b", "a"}},
+		"low keeps its place when added with low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			q.AddLowPriority("b")
+			q.AddLowPriority("a")
+		}, []string{"a", "b"}},
+		"high stays high when added with low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			q.Add("b")
+			q.AddLowPriority("b")
+		}, []string{"b", "a"}},
+		"low again once processed": {func(q *Queue[string]) {
+			q.Add("a")
+			q.Done(get(q))
+			q.AddLowPriority("a")
+			q.Add("b")
+		}, []string{"b", "a"}},
+		"high while processed": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			get(q)
+			q.AddLowPriority("b")
+			q.Add("a")
+			q.Done("a")
+		}, []string{"a", "b"}},
+		"low while processed": {func(q *Queue[string]) {
+			q.Add("a")
+			get(q)
+			q.AddLowPriority("b")
+			q.AddLowPriority("a")
+			q.Done("a")
+		}, []string{"a", "b"}}, // The queue of client-go does not tell why an item is added once more.
+		"nothing after shutdown": {func(q *Queue[string]) {
+			q.Add("a")
+			q.ShutDown()
+			q.Add("b")
+			q.AddLowPriority("c")
+		}, []string{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := newTestQueue[string](t)
+			test.add(queue)
+			if got := drain(queue); !slices.Equal(got, test.want) {
+				t.Errorf("items = %q, want %q", got, test.want)
+			}
+			verifyEmpty(t, queue)
+		})
+	}
+}
+
+func TestRetriesAreHigh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		queue := newTestQueue[string](t)
+		queue.AddLowPriority("low")
+		if delay := queue.AddRateLimited("retried"); delay != time.Millisecond {
+			t.Errorf("AddRateLimited() = %s, want %s", delay, time.Millisecond)
+		}
+		queue.AddAfter("delayed", 2*time.Millisecond)
+		time.Sleep(time.Millisecond - time.Nanosecond)
+		synctest.Wait()
+		if got := queue.Len(); got != 1 {
+			t.Errorf("%d items before the delay is over, want 1", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := drain(queue), []string{"retried", "delayed", "low"}; !slices.Equal(got, want) {
+			t.Errorf("items = %q, want %q", got, want)
+		}
+		if got := queue.NumRequeues("retried"); got != 1 {
+			t.Errorf("NumRequeues() = %d, want 1", got)
+		}
+		if delay := queue.AddRateLimited("retried"); delay != 2*time.Millisecond {
+			t.Errorf("AddRateLimited() = %s the second time, want %s", delay, 2*time.Millisecond)
+		}
+		queue.Forget("retried")
+		if delay := queue.AddRateLimited("retried"); delay != time.Millisecond {
+			t.Errorf("AddRateLimited() = %s after Forget, want %s", delay, time.Millisecond)
+		}
+	})
+}
+
+func TestNewRateLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bucket does not refill while the clock stands still.
+		limiter := NewRateLimiter[int]()
+		for requeues, want := range map[int]time.Duration{
+			0: 5 * time.Millisecond, 1: 10 * time.Millisecond, 2: 20 * time.Millisecond, 30: 1000 * time.Second,
+		} {
+			limiter.Forget(0)
+			for range requeues {
+				limiter.When(0)
+			}
+			if got := limiter.When(0); got != want {
+				t.Errorf("delay after %d requeues = %s, want %s", requeues, got, want)
+			}
+		}
+		limiter = NewRateLimiter[int]()
+		for item := range 400 {
+			want := 5 * time.Millisecond
+			if item >= 300 {
+				want = max(want, time.Duration(item-299)*20*time.Millisecond)
+			}
+			if got := limiter.When(item); got != want {
+				t.Fatalf("delay of item %d = %s, want %s", item, got, want)
+			}
+		}
+	})
+}
+
+func TestNoGrowth(t *testing.T) {
+	queue := newTestQueue[int](t)
+	for i := range 100_000 {
+		item := i % 10
+		queue.AddLowPriority(item)
+		if i%2 == 0 {
+			queue.Add(item)
+		}
+		get(queue)
+		if i%3 == 0 {
+			queue.AddLowPriority(item)
+		}
+		queue.Done(item)
+		drain(queue)
+	}
+	verifyEmpty(t, queue)
+}
+
+// Each item is processed by one worker at a time, and once more after it was last added.
+func TestConcurrentAdds(t *testing.T) { synctest.Test(t, testConcurrentAdds) }
+
+func testConcurrentAdds(t *testing.T) {
+	const items, times, workers = 20, 1000, 4
+	queue := newTestQueue[int](t)
+	var added, processed [items]atomic.Int64
+	var processing [items]atomic.Bool
+	var adding, working sync.WaitGroup
+	for worker := range workers {
+		adding.Go(func() {
+			for i := range times {
+				item := i % items
+				added[item].Add(1)
+				if (i+worker)%3 == 0 {
+					queue.Add(item)
+				} else {
+					queue.AddLowPriority(item)
+				}
+			}
+		})
+		working.Go(func() {
+			for {
+				item, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				if processing[item].Swap(true) {
+					t.Errorf("item %d is processed by two workers", item)
+				}
+				processed[item].Store(added[item].Load())
+				processing[item].Store(false)
+				queue.Done(item)
+			}
+		})
+	}
+	adding.Wait()
+	synctest.Wait() // All workers wait for items.
+	queue.ShutDown()
+	working.Wait()
+	for item := range items {
+		if got, want := processed[item].Load(), added[item].Load(); got != want {
+			t.Errorf("item %d was added %d times and last processed after %d", item, want, got)
+		}
+	}
+	verifyEmpty(t, queue)
+}
