@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +23,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -40,21 +46,137 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/readiness"
-	"k8s.io/sample-controller/pkg/trim"
 )
 
+// Requests and events of most tests.
 const (
-	syncedEvent = "Normal Synced Foo synced successfully"
-	fooUID      = types.UID("foo-uid")
+	createDeployment = "create deployments example-deployment"
+	getDeployment    = "get deployments example-deployment"
+	patchDeployment  = "patch deployments example-deployment"
+	deleteDeployment = "delete deployments example-deployment"
+	getFoo           = "get foos example-foo"
+	updateStatus     = "update foos/status example-foo"
+
+	syncedEvent   = "Normal Synced Foo synced successfully"
+	conflictEvent = `Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`
+	prunedEvent   = `Normal Pruned Deployment "example-deployment" deleted: it is superseded by "new-deployment"`
 )
 
-var foosResource = schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos")
+var (
+	objectRef      = cache.NewObjectName("default", "example-foo")
+	foosGVR        = schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos")
+	deploymentsGVR = appsv1.SchemeGroupVersion.WithResource("deployments")
+	transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+)
 
-var transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+func init() {
+	// The other handlers limit the rate of errors by a clock that is not the one of synctest's bubbles.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+}
 
-// fixture is a controller on fake clients that hold the given objects. Its caches hold them too, as if just synced.
+// option changes a Foo or a Deployment.
+type option func(metav1.Object)
+
+func newFoo(options ...option) *samplev1alpha1.Foo {
+	foo := &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Namespace: objectRef.Namespace, Name: objectRef.Name, UID: "foo-uid", Generation: 1},
+		Spec:       samplev1alpha1.FooSpec{DeploymentName: "example-deployment", Replicas: new(int32(2))},
+	}
+	for _, option := range options {
+		option(foo)
+	}
+	return foo
+}
+
+// newDeploymentFor returns the Deployment of a Foo as the API server has it.
+func newDeploymentFor(foo *samplev1alpha1.Foo, options ...option) *appsv1.Deployment {
+	deployment := newDeployment(foo)
+	deployment.UID, deployment.ResourceVersion, deployment.Generation = types.UID(deployment.Name+"-uid"), "7", 1
+	for _, option := range options {
+		option(deployment)
+	}
+	return deployment
+}
+
+func withName(name string) option  { return func(object metav1.Object) { object.SetName(name) } }
+func withUID(uid types.UID) option { return func(object metav1.Object) { object.SetUID(uid) } }
+func withResourceVersion(version string) option {
+	return func(object metav1.Object) { object.SetResourceVersion(version) }
+}
+func withGeneration(generation int64) option {
+	return func(object metav1.Object) { object.SetGeneration(generation) }
+}
+func notControlled(object metav1.Object) { object.SetOwnerReferences(nil) }
+
+func controlledBy(uid types.UID) option {
+	return func(object metav1.Object) { object.GetOwnerReferences()[0].UID = uid }
+}
+
+func deleting(object metav1.Object) {
+	object.SetDeletionTimestamp(&transitionTime)
+	object.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+}
+
+func withDeploymentName(name string) option {
+	return func(object metav1.Object) { object.(*samplev1alpha1.Foo).Spec.DeploymentName = name }
+}
+
+func replicasOf(object metav1.Object) **int32 {
+	if foo, ok := object.(*samplev1alpha1.Foo); ok {
+		return &foo.Spec.Replicas
+	}
+	return &object.(*appsv1.Deployment).Spec.Replicas
+}
+
+func withReplicas(replicas int32) option {
+	return func(object metav1.Object) { *replicasOf(object) = &replicas }
+}
+
+func withoutReplicas(object metav1.Object) { *replicasOf(object) = nil }
+
+// available gives a Deployment the status of one whose desired replicas are all available.
+func available(object metav1.Object) {
+	deployment := object.(*appsv1.Deployment)
+	replicas := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas,
+	}
+}
+
+func withImage(image string) option {
+	return func(object metav1.Object) { object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Image = image }
+}
+
+// observing gives a Foo the status that reports a Deployment.
+func observing(deployment *appsv1.Deployment) option {
+	return func(object metav1.Object) {
+		foo := object.(*samplev1alpha1.Foo)
+		foo.Status = foostatus.New(foo, deployment, nil)
+	}
+}
+
+// answer is the API server's to a request. Without an object or an error, the fake client serves the request.
+type answer func(clienttesting.Action) (runtime.Object, error)
+
+func failing(err error) answer {
+	return func(clienttesting.Action) (runtime.Object, error) { return nil, err }
+}
+
+func returning(object runtime.Object) answer {
+	return func(clienttesting.Action) (runtime.Object, error) { return object, nil }
+}
+
+// mutating is an admission webhook that changes what is created.
+func mutating(options ...option) answer {
+	return func(action clienttesting.Action) (runtime.Object, error) {
+		for _, option := range options {
+			option(action.(clienttesting.CreateAction).GetObject().(metav1.Object))
+		}
+		return nil, nil
+	}
+}
+
+// fixture is a controller on fake clients that have the given objects. Its caches have them too, as if they had just synced.
 type fixture struct {
 	*Controller
 	kubeClient      *kubefake.Clientset
@@ -62,49 +184,91 @@ type fixture struct {
 	foosTracker     clienttesting.ObjectTracker
 	kubeInformers   kubeinformers.SharedInformerFactory
 	sampleInformers informers.SharedInformerFactory
-	events          *record.FakeRecorder
+	fakeRecorder    *record.FakeRecorder
+
+	lock sync.Mutex
+	// requests are those to both clients in their order, as "verb resource[/subresource] name".
+	requests []string
+	answers  map[string]answer
 }
 
 func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 	t.Helper()
+	f := newFixtureWithoutController(t, objects...)
+	f.newController(t)
+	f.fillCaches(t)
+	return f
+}
+
+func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixture {
+	t.Helper()
 	f := &fixture{
 		sampleClient: &fake.Clientset{},
 		foosTracker:  clienttesting.NewObjectTracker(samplescheme.Scheme, samplescheme.Codecs.UniversalDecoder()),
-		events:       record.NewFakeRecorder(100),
+		fakeRecorder: record.NewFakeRecorder(100),
+		answers:      map[string]answer{},
 	}
-	// This is what fake.NewClientset does, but that guesses the plurals of kinds, and knows only those that it guesses.
+	var kubeObjects []runtime.Object
+	for _, object := range objects {
+		if foo, ok := object.(*samplev1alpha1.Foo); !ok {
+			kubeObjects = append(kubeObjects, object)
+		} else if err := f.foosTracker.Create(foosGVR, foo, foo.Namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.kubeClient = kubefake.NewClientset(kubeObjects...)
+	f.kubeClient.PrependReactor("*", "*", f.react)
+	// As in fake.NewClientset, which guesses the plurals of kinds, and does not guess all of them right.
+	f.sampleClient.AddReactor("*", "*", f.react)
 	f.sampleClient.AddReactor("*", "*", clienttesting.ObjectReaction(f.foosTracker))
 	f.sampleClient.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		watching, err := f.foosTracker.Watch(action.GetResource(), action.GetNamespace())
 		return true, watching, err
 	})
-	var kubeObjects []runtime.Object
-	for _, object := range objects {
-		if foo, ok := object.(*samplev1alpha1.Foo); ok {
-			f.addFoo(t, foo)
-		} else {
-			kubeObjects = append(kubeObjects, object)
-		}
-	}
-	f.kubeClient = kubefake.NewClientset(kubeObjects...)
-	f.kubeInformers, f.sampleInformers = newInformerFactories(f.kubeClient, f.sampleClient, 0, metav1.NamespaceAll)
-	_, ctx := ktesting.NewTestContext(t)
-	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
-		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
-	t.Cleanup(f.workqueue.ShutDown)
-	f.recorder = f.events
-	f.fillCaches(t)
+	f.kubeInformers = kubeinformers.NewSharedInformerFactoryWithOptions(f.kubeClient, 0, kubeinformers.WithTransform(trim))
+	f.sampleInformers = informers.NewSharedInformerFactoryWithOptions(f.sampleClient, 0, informers.WithTransform(trim))
 	return f
 }
 
-func (f *fixture) addFoo(t testing.TB, foo *samplev1alpha1.Foo) {
-	t.Helper()
-	if err := f.foosTracker.Create(foosResource, foo, foo.Namespace); err != nil {
-		t.Fatal(err)
-	}
+func (f *fixture) newController(t testing.TB, configs ...Config) {
+	_, ctx := ktesting.NewTestContext(t)
+	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
+		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos(), configs...)
+	t.Cleanup(f.eventBroadcaster.Shutdown)
+	t.Cleanup(f.workqueue.ShutDown)
+	f.recorder = f.fakeRecorder
 }
 
-// fillCaches makes the caches hold what the fake clients hold, trimmed as by informers.
+// startInformers starts the informers, which run until ctx is done and the test ends.
+func (f *fixture) startInformers(ctx context.Context, t *testing.T) {
+	t.Cleanup(f.kubeInformers.Shutdown)
+	t.Cleanup(f.sampleInformers.Shutdown)
+	f.kubeInformers.StartWithContext(ctx)
+	f.sampleInformers.StartWithContext(ctx)
+}
+
+func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	name := ""
+	switch action := action.(type) {
+	case clienttesting.CreateAction: // An update is one as well.
+		name = action.GetObject().(metav1.Object).GetName()
+	case interface{ GetName() string }:
+		name = action.GetName()
+	}
+	resource := strings.TrimSuffix(action.GetResource().Resource+"/"+action.GetSubresource(), "/")
+	request := fmt.Sprintf("%s %s %s", action.GetVerb(), resource, name)
+	f.lock.Lock()
+	f.requests = append(f.requests, request)
+	answer := f.answers[request]
+	f.lock.Unlock()
+	if answer == nil {
+		return false, nil, nil
+	}
+	object, err := answer(action)
+	return object != nil || err != nil, object, err
+}
+
+// fillCaches makes the caches have what the fake clients have.
 func (f *fixture) fillCaches(t testing.TB) {
 	t.Helper()
 	deployments, err := f.kubeClient.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
@@ -125,437 +289,74 @@ func (f *fixture) fillCaches(t testing.TB) {
 	if err := errors.Join(f.deploymentsIndexer.Replace(cachedDeployments, ""), f.foosIndexer.Replace(cachedFoos, "")); err != nil {
 		t.Fatal(err)
 	}
-	f.kubeClient.ClearActions()
-	f.sampleClient.ClearActions()
+	f.takeRequests()
 }
 
 func trimmed(t testing.TB, object any) any {
 	t.Helper()
-	object, err := trim.Transform(object)
+	object, err := trim(object)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return object
 }
 
-// requests returns what was asked of the fake clients, each as "verb resource/subresource name".
-func (f *fixture) requests() []string {
-	var requests []string
-	for _, action := range slices.Concat(f.kubeClient.Actions(), f.sampleClient.Actions()) {
-		resource := action.GetResource().Resource
-		if action.GetSubresource() != "" {
-			resource += "/" + action.GetSubresource()
-		}
-		requests = append(requests, fmt.Sprintf("%s %s %s", action.GetVerb(), resource, actionName(action)))
-	}
+// takeRequests returns the requests since it was last called.
+func (f *fixture) takeRequests() []string {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	requests := f.requests
+	f.requests = nil
 	return requests
 }
 
-func actionName(action clienttesting.Action) string {
-	switch action := action.(type) {
-	case clienttesting.CreateAction:
-		return action.GetObject().(metav1.Object).GetName()
-	case interface{ GetName() string }:
-		return action.GetName()
-	}
-	return ""
-}
-
-func (f *fixture) recordedEvents() []string {
-	var events []string
-	for len(f.events.Events) > 0 {
-		events = append(events, <-f.events.Events)
+func (f *fixture) takeEvents() (events []string) {
+	for len(f.fakeRecorder.Events) > 0 {
+		events = append(events, <-f.fakeRecorder.Events)
 	}
 	return events
 }
 
-// The objects of the tables: a Foo, its Deployment as the API server would hold it, and changes to either.
-
-func foo(changes ...func(*samplev1alpha1.Foo)) *samplev1alpha1.Foo {
-	foo := &samplev1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example-foo", UID: fooUID, Generation: 1},
-		Spec:       samplev1alpha1.FooSpec{DeploymentName: "example-deployment", Replicas: new(int32(2))},
-	}
-	for _, change := range changes {
-		change(foo)
-	}
-	return foo
-}
-
-// ready gives a Foo the status of one whose two replicas are all available.
-func ready(foo *samplev1alpha1.Foo) {
-	foo.Status = samplev1alpha1.FooStatus{
-		AvailableReplicas:  2,
-		Replicas:           2,
-		Selector:           "app=nginx,controller=example-foo",
-		ObservedGeneration: foo.Generation,
-		Conditions: []metav1.Condition{{
-			Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: foo.Generation,
-			LastTransitionTime: transitionTime, Reason: string(readiness.Available),
-			Message: "2 of 2 replicas available",
-		}},
+// verifyRequests and verifyEvents compare what there was since they were last called.
+func (f *fixture) verifyRequests(t *testing.T, want ...string) {
+	t.Helper()
+	if got := f.takeRequests(); !slices.Equal(got, want) {
+		t.Errorf("requests = %q, want %q", got, want)
 	}
 }
 
-// refused gives a Foo the status of one whose Deployment the API server refuses.
-func refused(foo *samplev1alpha1.Foo) {
-	foo.Status = foostatus.New(foo, nil, &foostatus.Problem{Reason: foostatus.DeploymentRejected, Message: "refused"})
-}
-
-func deployment(changes ...func(*appsv1.Deployment)) *appsv1.Deployment {
-	deployment := newDeployment(foo())
-	deployment.UID = "deployment-uid"
-	deployment.ResourceVersion = "7"
-	deployment.Generation = 1
-	for _, change := range changes {
-		change(deployment)
-	}
-	return deployment
-}
-
-func named(name string) func(*appsv1.Deployment) {
-	return func(deployment *appsv1.Deployment) { deployment.Name = name }
-}
-
-func foreign(deployment *appsv1.Deployment) { deployment.OwnerReferences = nil }
-
-// available gives a Deployment the status of one whose replicas are all available.
-func available(deployment *appsv1.Deployment) {
-	replicas := *deployment.Spec.Replicas
-	deployment.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: deployment.Generation,
-		Replicas:           replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas,
+func (f *fixture) verifyEvents(t *testing.T, want ...string) {
+	t.Helper()
+	if got := f.takeEvents(); !slices.Equal(got, want) {
+		t.Errorf("events = %q, want %q", got, want)
 	}
 }
 
-func TestSyncHandler(t *testing.T) {
-	generation2 := func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }
-	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
-	deleted := func(object metav1.Object) { object.SetDeletionTimestamp(&transitionTime) }
-	namespaceGone := apierrors.NewForbidden(appsv1.Resource("deployments"), "example-deployment", errors.New("going away"))
-	namespaceGone.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	gone := func(d *appsv1.Deployment) { deleted(d); d.Finalizers = []string{"foregroundDeletion"} }
-	quotaExceeded := apierrors.NewForbidden(appsv1.Resource("deployments"), "example-deployment", errors.New("exceeded quota"))
-	webhookDenial := &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: 400, Message: "admission webhook denied the request",
-	}}
-	rejection := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "example-deployment", nil)
-
-	tests := map[string]struct {
-		objects []runtime.Object
-		// fail maps a request, as requests shows it, to what the API server answers instead of serving it.
-		fail map[string]error
-
-		wantRequests []string
-		wantEvents   []string
-		wantError    string
-		// wantReady is the Ready condition as "status reason", and " (stalled)" behind it if Stalled is True.
-		wantReady string
-		check     func(t *testing.T, f *fixture)
-	}{
-		"a Foo that is gone needs nothing": {},
-		"a new Foo gets its Deployment, a status and an event": {
-			objects:      []runtime.Object{foo()},
-			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "False DeploymentProgressing",
-			check: func(t *testing.T, f *fixture) {
-				want := newDeployment(foo())
-				if got := f.deployment(t, "example-deployment"); !equality.Semantic.DeepEqual(got.Spec, want.Spec) ||
-					!equality.Semantic.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
-					t.Errorf("created %v, want %v", got, want)
-				}
-			},
-		},
-		"a Foo without replicas leaves the count to the API server": {
-			objects:      []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil })},
-			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "False DeploymentProgressing",
-			check: func(t *testing.T, f *fixture) {
-				if got := f.deployment(t, "example-deployment").Spec.Replicas; got != nil {
-					t.Errorf("created with replicas %d", *got)
-				}
-			},
-		},
-		"a Foo in its desired state needs no request": {
-			objects:   []runtime.Object{foo(ready), deployment(available)},
-			wantReady: "True DeploymentAvailable",
-		},
-		"a Foo without replicas lets others scale its Deployment": {
-			objects: []runtime.Object{
-				foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil }),
-				deployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) }, available),
-			},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantReady:    "True DeploymentAvailable",
-		},
-		"replicas that become available are told in the status, without an event": {
-			objects: []runtime.Object{
-				foo(ready, func(foo *samplev1alpha1.Foo) { foo.Status.AvailableReplicas, foo.Status.Conditions = 0, nil }),
-				deployment(available),
-			},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantReady:    "True DeploymentAvailable",
-			check: func(t *testing.T, f *fixture) {
-				if got := f.foo(t).Status.AvailableReplicas; got != 2 {
-					t.Errorf("availableReplicas = %d, want 2", got)
-				}
-			},
-		},
-		"a Foo that is scaled scales its Deployment": {
-			objects: []runtime.Object{
-				foo(ready, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(5)) }), deployment(available),
-			},
-			wantRequests: []string{"patch deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "False DeploymentProgressing",
-			check: func(t *testing.T, f *fixture) {
-				if got := *f.deployment(t, "example-deployment").Spec.Replicas; got != 5 {
-					t.Errorf("replicas = %d, want 5", got)
-				}
-				wantPatch(t, f, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":5}}`)
-			},
-		},
-		"what was changed by hand is put back, and what we do not set survives": {
-			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) {
-				d.Labels = map[string]string{"app": "other", "team": "a"}
-				d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
-				d.Spec.Template.Spec.Containers = []corev1.Container{
-					{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "apache", ImagePullPolicy: corev1.PullAlways},
-				}
-			})},
-			wantRequests: []string{"patch deployments example-deployment", "get foos example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "True DeploymentAvailable",
-			check: func(t *testing.T, f *fixture) {
-				got := f.deployment(t, "example-deployment")
-				if got.Labels["app"] != "nginx" || got.Labels["controller"] != "example-foo" || got.Labels["team"] != "a" {
-					t.Errorf("labels = %v", got.Labels)
-				}
-				if len(got.Spec.Template.Annotations) != 1 {
-					t.Errorf("annotations = %v", got.Spec.Template.Annotations)
-				}
-				var images []string
-				for _, container := range got.Spec.Template.Spec.Containers {
-					images = append(images, container.Name+"="+container.Image)
-				}
-				slices.Sort(images)
-				if want := []string{"nginx=nginx:latest", "sidecar=sidecar"}; !slices.Equal(images, want) {
-					t.Errorf("containers = %v, want %v", images, want)
-				}
-			},
-		},
-		"a Deployment that nobody controls is not touched": {
-			objects:      []runtime.Object{foo(), deployment(foreign)},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantEvents:   []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
-			wantError:    `Resource "example-deployment" already exists and is not managed by Foo`,
-			wantReady:    "False ErrResourceExists (stalled)",
-		},
-		"a Deployment of an earlier Foo of the same name is not touched": {
-			objects:      []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }), deployment(available)},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantEvents:   []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
-			wantError:    `Resource "example-deployment" already exists and is not managed by Foo`,
-			wantReady:    "False ErrResourceExists (stalled)",
-		},
-		"a Deployment that the cache does not have yet is found by a live read": {
-			objects: []runtime.Object{foo()},
-			fail: map[string]error{
-				"create deployments example-deployment": apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"),
-				"get deployments example-deployment":    nil,
-			},
-			wantRequests: []string{"create deployments example-deployment", "get deployments example-deployment"},
-			wantError:    consistency.ErrBehind.Error(), // The Foo may be as old as the cache of Deployments is.
-			check: func(t *testing.T, f *fixture) {
-				f.deploymentsIndexer.Bookmark("6")
-				if f.deploymentWrites.Visible(cache.NewObjectName("default", "example-foo")) {
-					t.Error("the next sync does not wait for the cache")
-				}
-			},
-		},
-		"a Deployment of someone else that the cache does not have yet is not touched": {
-			objects: []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" })},
-			fail: map[string]error{
-				"create deployments example-deployment": apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"),
-				"get deployments example-deployment":    nil,
-			},
-			wantRequests: []string{
-				"create deployments example-deployment", "get deployments example-deployment", "update foos/status example-foo",
-			},
-			wantEvents: []string{`Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`},
-			wantError:  `Resource "example-deployment" already exists and is not managed by Foo`,
-			wantReady:  "False ErrResourceExists (stalled)",
-		},
-		"a Deployment that the API server refuses is told in condition and event": {
-			objects:      []runtime.Object{foo()},
-			fail:         map[string]error{"create deployments example-deployment": rejection},
-			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{"Warning DeploymentRejected " + rejection.Error()},
-			wantError:    rejection.Error(),
-			wantReady:    "False DeploymentRejected (stalled)",
-		},
-		"a namespace that goes away is no problem of the Foo's": {
-			objects:      []runtime.Object{foo()},
-			fail:         map[string]error{"create deployments example-deployment": namespaceGone},
-			wantRequests: []string{"create deployments example-deployment"},
-			wantError:    "going away",
-			wantReady:    "absent",
-		},
-		"a webhook that refuses without a reason counts as the API server": {
-			objects:      []runtime.Object{foo()},
-			fail:         map[string]error{"create deployments example-deployment": webhookDenial},
-			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{"Warning DeploymentRejected admission webhook denied the request"},
-			wantError:    "denied the request",
-			wantReady:    "False DeploymentRejected (stalled)",
-		},
-		"a quota that forbids the Deployment is told in condition and event": {
-			objects:      []runtime.Object{foo()},
-			fail:         map[string]error{"create deployments example-deployment": quotaExceeded},
-			wantRequests: []string{"create deployments example-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{"Warning DeploymentRejected " + quotaExceeded.Error()},
-			wantError:    quotaExceeded.Error(),
-			wantReady:    "False DeploymentRejected (stalled)",
-		},
-		"a repair that is refused leaves the Deployments of earlier names alone": {
-			objects: []runtime.Object{
-				foo(renamed, ready), deployment(available),
-				deployment(named("new-deployment"), available, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) }),
-			},
-			fail:         map[string]error{"patch deployments new-deployment": quotaExceeded},
-			wantRequests: []string{"patch deployments new-deployment", "get foos example-foo", "update foos/status example-foo"},
-			wantEvents:   []string{"Warning DeploymentRejected " + quotaExceeded.Error()},
-			wantError:    quotaExceeded.Error(),
-			wantReady:    "False DeploymentRejected (stalled)",
-		},
-		"the old Deployment stays while the new one is being deleted": {
-			objects: []runtime.Object{
-				foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available, gone),
-			},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantReady:    "False DeploymentProgressing",
-		},
-		"a Deployment that goes already is not deleted a second time": {
-			objects:   []runtime.Object{foo(renamed, ready), deployment(available, gone), deployment(named("new-deployment"), available)},
-			wantReady: "True DeploymentAvailable",
-		},
-		"an error that passes is retried without a word in the status": {
-			objects:      []runtime.Object{foo()},
-			fail:         map[string]error{"create deployments example-deployment": apierrors.NewServiceUnavailable("down")},
-			wantRequests: []string{"create deployments example-deployment"},
-			wantError:    "down",
-		},
-		"a write that lost to another is retried": {
-			objects: []runtime.Object{foo(ready), deployment(available, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) })},
-			fail: map[string]error{
-				"patch deployments example-deployment": apierrors.NewConflict(appsv1.Resource("deployments"), "example-deployment", errors.New("stale")),
-			},
-			wantRequests: []string{"patch deployments example-deployment", "get foos example-foo"},
-			wantError:    "stale",
-			wantReady:    "True DeploymentAvailable",
-		},
-		"a Foo that is being deleted is left alone": {
-			objects: []runtime.Object{foo(func(foo *samplev1alpha1.Foo) { deleted(foo); foo.Finalizers = []string{"foregroundDeletion"} })},
-		},
-		"a Deployment that is being deleted is left alone until it is gone": {
-			objects:      []runtime.Object{foo(ready), deployment(available, gone, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) })},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantReady:    "False DeploymentProgressing",
-		},
-		"a Foo that is renamed gets a new Deployment and keeps the old one for now": {
-			objects:      []runtime.Object{foo(ready, generation2, renamed), deployment(available)},
-			wantRequests: []string{"create deployments new-deployment", "update foos/status example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "False DeploymentProgressing",
-		},
-		"the old Deployment goes once the new one is available": {
-			objects: []runtime.Object{foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available)},
-			wantRequests: []string{
-				"delete deployments example-deployment", "get foos example-foo",
-			},
-			wantEvents: []string{`Normal Pruned Deployment "example-deployment" deleted, because the Foo now names "new-deployment"`},
-			wantReady:  "True DeploymentAvailable",
-			check: func(t *testing.T, f *fixture) {
-				options := f.kubeClient.Actions()[0].(clienttesting.DeleteAction).GetDeleteOptions()
-				if options.Preconditions == nil || *options.Preconditions.UID != "deployment-uid" || *options.Preconditions.ResourceVersion != "7" {
-					t.Errorf("deleted with preconditions %v", options.Preconditions)
-				}
-			},
-		},
-		"the old Deployment goes at once if no replicas are wanted": {
-			objects: []runtime.Object{
-				foo(renamed, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(0)) }), deployment(available),
-			},
-			wantRequests: []string{
-				"create deployments new-deployment", "delete deployments example-deployment",
-				"get foos example-foo", "update foos/status example-foo",
-			},
-			wantEvents: []string{
-				`Normal Pruned Deployment "example-deployment" deleted, because the Foo now names "new-deployment"`, syncedEvent,
-			},
-			wantReady: "True DeploymentAvailable",
-		},
-		"an old Deployment that may not be deleted is told of": {
-			objects:      []runtime.Object{foo(renamed, ready), deployment(available), deployment(named("new-deployment"), available)},
-			fail:         map[string]error{"delete deployments example-deployment": webhookDenial},
-			wantRequests: []string{"delete deployments example-deployment", "get foos example-foo", "update foos/status example-foo"},
-			wantEvents:   []string{"Warning DeploymentRejected admission webhook denied the request"},
-			wantError:    "denied",
-			wantReady:    "False DeploymentRejected (stalled)",
-		},
-		"a generation that changes nothing for the Deployment is observed with an event": {
-			objects: []runtime.Object{
-				foo(ready, generation2, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil }), deployment(available),
-			},
-			wantRequests: []string{"update foos/status example-foo"},
-			wantEvents:   []string{syncedEvent},
-			wantReady:    "True DeploymentAvailable",
-		},
-		"a Deployment of the old name that the Foo does not control is not pruned": {
-			objects:   []runtime.Object{foo(renamed, ready), deployment(foreign), deployment(named("new-deployment"), available)},
-			wantReady: "True DeploymentAvailable",
-		},
+// verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
+func (f *fixture) verifyReady(t *testing.T, want string) {
+	t.Helper()
+	got, conditions := "", f.foo(t).Status.Conditions
+	if ready := meta.FindStatusCondition(conditions, samplev1alpha1.ConditionReady); ready != nil {
+		got = fmt.Sprintf("%s %s", ready.Status, ready.Reason)
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, test.objects...)
-			f.failWith(t, test.fail)
+	if meta.IsStatusConditionTrue(conditions, samplev1alpha1.ConditionStalled) {
+		got += " (stalled)"
+	}
+	if got != want {
+		t.Errorf("Ready = %q, want %q", got, want)
+	}
+}
 
-			err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo"))
-			if test.wantError == "" && err != nil || test.wantError != "" && (err == nil || !strings.Contains(err.Error(), test.wantError)) {
-				t.Errorf("error = %v, want %q", err, test.wantError)
-			}
-			if got := f.requests(); !slices.Equal(got, test.wantRequests) {
-				t.Errorf("requests = %q, want %q", got, test.wantRequests)
-			}
-			if got := f.recordedEvents(); !slices.Equal(got, test.wantEvents) {
-				t.Errorf("events = %q, want %q", got, test.wantEvents)
-			}
-			if test.check != nil {
-				test.check(t, f)
-			}
-			if test.wantReady == "" {
-				return
-			}
-			if got := readyOf(f.foo(t)); got != test.wantReady {
-				t.Errorf("Ready = %q, want %q", got, test.wantReady)
-			}
-			if test.fail == nil {
-				f.fillCaches(t)
-				again := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo"))
-				if got := f.requests(); len(got) > 0 || (again == nil) != (err == nil) {
-					t.Errorf("a second sync asked for %q and returned %v", got, again)
-				}
-			}
-		})
+func verifyError(t *testing.T, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("error = %v, want %q", err, want)
 	}
 }
 
 func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
 	t.Helper()
-	object, err := f.kubeClient.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "default", name)
+	object, err := f.kubeClient.Tracker().Get(deploymentsGVR, objectRef.Namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -564,43 +365,27 @@ func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
 
 func (f *fixture) foo(t *testing.T) *samplev1alpha1.Foo {
 	t.Helper()
-	object, err := f.foosTracker.Get(foosResource, "default", "example-foo")
+	object, err := f.foosTracker.Get(foosGVR, objectRef.Namespace, objectRef.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return object.(*samplev1alpha1.Foo)
 }
 
-// failWith makes the fake clients answer the requests that are its keys with errors, or, where the error is nil, as if the
-// Foo's Deployment existed although the cache does not know.
-func (f *fixture) failWith(t *testing.T, errs map[string]error) {
-	for request, err := range errs {
-		verb, resource, name := strings.Fields(request)[0], strings.Fields(request)[1], strings.Fields(request)[2]
-		f.kubeClient.PrependReactor(verb, resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if actionName(action) != name {
-				return false, nil, nil
-			}
-			if err == nil {
-				return true, deployment(available), nil
-			}
-			return true, nil, err
-		})
+// edit changes a Deployment as another client does, and the cache.
+func (f *fixture) edit(t *testing.T, deployment *appsv1.Deployment, options ...option) {
+	t.Helper()
+	edited := f.deployment(t, deployment.Name).DeepCopy()
+	for _, option := range options {
+		option(edited)
 	}
+	if err := f.kubeClient.Tracker().Update(deploymentsGVR, edited, edited.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	f.fillCaches(t)
 }
 
-func readyOf(foo *samplev1alpha1.Foo) string {
-	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	if ready == nil {
-		return "absent"
-	}
-	text := fmt.Sprintf("%s %s", ready.Status, ready.Reason)
-	if meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled) {
-		text += " (stalled)"
-	}
-	return text
-}
-
-func wantPatch(t *testing.T, f *fixture, want string) {
+func (f *fixture) verifyPatch(t *testing.T, want string) {
 	t.Helper()
 	for _, action := range f.kubeClient.Actions() {
 		if patch, ok := action.(clienttesting.PatchAction); ok {
@@ -608,551 +393,1064 @@ func wantPatch(t *testing.T, f *fixture, want string) {
 			if err := errors.Join(json.Unmarshal(patch.GetPatch(), &gotJSON), json.Unmarshal([]byte(want), &wantJSON)); err != nil {
 				t.Fatal(err)
 			}
-			if !equality.Semantic.DeepEqual(gotJSON, wantJSON) {
-				t.Errorf("patch = %s, want %s", patch.GetPatch(), want)
+			if !reflect.DeepEqual(gotJSON, wantJSON) || patch.GetPatchType() != types.StrategicMergePatchType {
+				t.Errorf("%s = %s, want %s", patch.GetPatchType(), patch.GetPatch(), want)
 			}
 			return
 		}
 	}
-	t.Error("nothing was patched")
+	t.Error("there was no patch")
 }
 
-func TestWhatTheCachedFooWantsIsCheckedBeforeAnythingIsLostOrDoneAgain(t *testing.T) {
-	scaledByHand := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(9)) }
-	for name, live := range map[string]func(*samplev1alpha1.Foo){
-		"the live Foo wants something else":   func(foo *samplev1alpha1.Foo) { foo.Generation = 2 },
-		"the live Foo is another of its name": func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" },
-		"the live Foo is being deleted":       func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &transitionTime },
-	} {
-		for write, deployments := range map[string][]runtime.Object{
-			"a prune":           {deployment(available), deployment(named("new-deployment"), available)},
-			"a repair":          {deployment(named("new-deployment"), available, scaledByHand)},
-			"a second creation": nil,
+func TestSyncHandler(t *testing.T) {
+	resource := appsv1.Resource("deployments")
+	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "example-deployment", nil)
+	quota := apierrors.NewForbidden(resource, "example-deployment", errors.New("exceeded quota"))
+	terminating := apierrors.NewForbidden(resource, "example-deployment", errors.New("namespace is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	webhook := apierrors.NewBadRequest("admission webhook denied the request")
+	unavailable := apierrors.NewServiceUnavailable("etcd has no leader")
+	conflict := apierrors.NewConflict(resource, "example-deployment", errors.New("object has been modified"))
+	exists := apierrors.NewAlreadyExists(resource, "example-deployment")
+
+	ours := newDeploymentFor(newFoo(), available)
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
+	observed, observedReplacement := observing(ours), observing(replacement)
+
+	tests := []struct {
+		name        string
+		foo         *samplev1alpha1.Foo
+		deployments []*appsv1.Deployment
+		answers     map[string]answer
+
+		requests []string
+		events   []string
+		err      string
+		ready    string
+		verify   func(t *testing.T, f *fixture)
+	}{
+		{name: "Foo gone"},
+		{
+			name:     "new Foo",
+			foo:      newFoo(),
+			requests: []string{createDeployment, updateStatus},
+			events:   []string{syncedEvent},
+			ready:    "False DeploymentProgressing",
+			verify: func(t *testing.T, f *fixture) {
+				got, want := f.deployment(t, "example-deployment"), newDeployment(newFoo())
+				if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !equality.Semantic.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
+					t.Errorf("created %v, want %v", got, want)
+				}
+				if status := f.foo(t).Status; status.Selector != "app=nginx,controller=example-foo" || status.ObservedGeneration != 1 {
+					t.Errorf("status = %+v", status)
+				}
+			},
+		},
+		{
+			name:     "new Foo without replicas",
+			foo:      newFoo(withoutReplicas),
+			requests: []string{createDeployment, updateStatus},
+			events:   []string{syncedEvent},
+			ready:    "False DeploymentProgressing",
+			verify: func(t *testing.T, f *fixture) {
+				if got := f.deployment(t, "example-deployment").Spec.Replicas; got != nil {
+					t.Errorf("replicas = %d, want the API server's default", *got)
+				}
+			},
+		},
+		{name: "steady state", foo: newFoo(observed), deployments: []*appsv1.Deployment{ours}, ready: "True DeploymentAvailable"},
+		{
+			name:        "Foo without replicas, scaled by others",
+			foo:         newFoo(withoutReplicas, observing(newDeploymentFor(newFoo(), withReplicas(7), available))),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), withReplicas(7), available)},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "rolled out",
+			foo:         newFoo(observing(newDeploymentFor(newFoo()))),
+			deployments: []*appsv1.Deployment{ours},
+			requests:    []string{updateStatus},
+			ready:       "True DeploymentAvailable",
+			verify: func(t *testing.T, f *fixture) {
+				if status := f.foo(t).Status; status.AvailableReplicas != 2 || status.Replicas != 2 {
+					t.Errorf("status = %+v", status)
+				}
+			},
+		},
+		{
+			name:        "scaled",
+			foo:         newFoo(observed, withGeneration(2), withReplicas(5)),
+			deployments: []*appsv1.Deployment{ours},
+			requests:    []string{patchDeployment, updateStatus},
+			events:      []string{syncedEvent},
+			ready:       "False DeploymentProgressing",
+			verify: func(t *testing.T, f *fixture) {
+				f.verifyPatch(t, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":5}}`)
+			},
+		},
+		{
+			name:        "generation without a change of the Deployment",
+			foo:         newFoo(observed, withGeneration(2), withoutReplicas),
+			deployments: []*appsv1.Deployment{ours},
+			requests:    []string{updateStatus},
+			events:      []string{syncedEvent},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "drift of replicas",
+			foo:         newFoo(observed),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withReplicas(9))},
+			requests:    []string{getFoo, patchDeployment},
+			events:      []string{syncedEvent},
+			ready:       "True DeploymentAvailable",
+			verify: func(t *testing.T, f *fixture) {
+				f.verifyPatch(t, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`)
+			},
+		},
+		{
+			name: "drift of image and labels",
+			foo:  newFoo(observed),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withImage("apache"), func(object metav1.Object) {
+				object.SetLabels(map[string]string{"app": "other", "team": "a"})
+				template := &object.(*appsv1.Deployment).Spec.Template
+				template.Labels = map[string]string{"controller": "example-foo"}
+				template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
+				template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+				template.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "sidecar"}}, template.Spec.Containers...)
+			})},
+			requests: []string{getFoo, patchDeployment},
+			events:   []string{syncedEvent},
+			ready:    "True DeploymentAvailable",
+			verify: func(t *testing.T, f *fixture) {
+				got := f.deployment(t, "example-deployment")
+				template := got.Spec.Template
+				if want := map[string]string{"app": "nginx", "controller": "example-foo", "team": "a"}; !reflect.DeepEqual(got.Labels, want) {
+					t.Errorf("labels = %v, want %v", got.Labels, want)
+				}
+				if want := map[string]string{"app": "nginx", "controller": "example-foo"}; !reflect.DeepEqual(template.Labels, want) {
+					t.Errorf("labels of the Pods = %v, want %v", template.Labels, want)
+				}
+				var containers []string
+				for _, container := range template.Spec.Containers {
+					containers = append(containers, fmt.Sprint(container.Name, " ", container.Image, " ", container.ImagePullPolicy))
+				}
+				slices.Sort(containers)
+				if want := []string{"nginx nginx:latest Always", "sidecar sidecar "}; !slices.Equal(containers, want) || len(template.Annotations) != 1 {
+					t.Errorf("containers = %q, annotations = %v, want %q and one", containers, template.Annotations, want)
+				}
+			},
+		},
+		{
+			name:        "name conflict",
+			foo:         newFoo(),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), notControlled)},
+			requests:    []string{updateStatus},
+			events:      []string{conflictEvent},
+			err:         "already exists and is not managed by Foo",
+			ready:       "False ErrResourceExists (stalled)",
+		},
+		{
+			name:        "earlier Foo of the same name",
+			foo:         newFoo(),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
+			requests:    []string{updateStatus},
+			events:      []string{conflictEvent},
+			err:         "already exists and is not managed by Foo",
+			ready:       "False ErrResourceExists (stalled)",
+		},
+		{
+			name:     "ours exists, not in the cache",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(exists), getDeployment: returning(ours)},
+			requests: []string{createDeployment, getDeployment},
+			err:      consistency.ErrStale.Error(),
+			verify: func(t *testing.T, f *fixture) {
+				f.deploymentsIndexer.Bookmark("6")
+				verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
+				f.verifyRequests(t)
+			},
+		},
+		{
+			name:     "another exists, not in the cache",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(exists), getDeployment: returning(newDeploymentFor(newFoo(), controlledBy("another-uid")))},
+			requests: []string{createDeployment, getDeployment, updateStatus},
+			events:   []string{conflictEvent},
+			err:      "already exists and is not managed by Foo",
+			ready:    "False ErrResourceExists (stalled)",
+		},
+		{
+			name:     "exists, live read fails",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(exists), getDeployment: failing(unavailable)},
+			requests: []string{createDeployment, getDeployment},
+			err:      "etcd has no leader",
+		},
+		{
+			name:     "invalid",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(invalid)},
+			requests: []string{createDeployment, updateStatus},
+			events:   []string{"Warning DeploymentRejected " + invalid.Error()},
+			err:      invalid.Error(),
+			ready:    "False DeploymentRejected (stalled)",
+		},
+		{
+			name:     "exceeded quota",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(quota)},
+			requests: []string{createDeployment, updateStatus},
+			events:   []string{"Warning DeploymentRejected " + quota.Error()},
+			err:      "exceeded quota",
+			ready:    "False DeploymentRejected (stalled)",
+		},
+		{
+			name:     "denied by a webhook",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(webhook)},
+			requests: []string{createDeployment, updateStatus},
+			events:   []string{"Warning DeploymentRejected admission webhook denied the request"},
+			err:      "admission webhook denied the request",
+			ready:    "False DeploymentRejected (stalled)",
+		},
+		{
+			name:        "patch denied",
+			foo:         newFoo(observed),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withReplicas(9))},
+			answers:     map[string]answer{patchDeployment: failing(webhook)},
+			requests:    []string{getFoo, patchDeployment, updateStatus},
+			events:      []string{"Warning DeploymentRejected admission webhook denied the request"},
+			err:         "admission webhook denied the request",
+			ready:       "False DeploymentRejected (stalled)",
+			verify: func(t *testing.T, f *fixture) {
+				if got := f.foo(t).Status.AvailableReplicas; got != 2 {
+					t.Errorf("availableReplicas = %d, want those of the Deployment", got)
+				}
+			},
+		},
+		{
+			name:     "namespace terminating",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(terminating)},
+			requests: []string{createDeployment},
+			err:      "namespace is being terminated",
+		},
+		{
+			name:     "transient error",
+			foo:      newFoo(),
+			answers:  map[string]answer{createDeployment: failing(unavailable)},
+			requests: []string{createDeployment},
+			err:      "etcd has no leader",
+		},
+		{
+			name:     "transient error of the status",
+			foo:      newFoo(),
+			answers:  map[string]answer{updateStatus: failing(unavailable)},
+			requests: []string{createDeployment, updateStatus},
+			err:      "etcd has no leader",
+		},
+		{
+			name:        "conflict",
+			foo:         newFoo(observed),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withReplicas(9))},
+			answers:     map[string]answer{patchDeployment: failing(conflict)},
+			requests:    []string{getFoo, patchDeployment},
+			err:         "object has been modified",
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "Foo being deleted",
+			foo:         newFoo(observed, deleting),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withReplicas(9))},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "Deployment being deleted",
+			foo:         newFoo(observed),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, withReplicas(9), deleting)},
+			requests:    []string{updateStatus},
+			ready:       "False DeploymentProgressing",
+		},
+		{
+			name:        "renamed",
+			foo:         newFoo(observed, withGeneration(2), renamed),
+			deployments: []*appsv1.Deployment{ours},
+			requests:    []string{"create deployments new-deployment", updateStatus},
+			events:      []string{syncedEvent},
+			ready:       "False DeploymentProgressing",
+		},
+		{
+			name:        "renamed, new Deployment not available",
+			foo:         newFoo(renamed, observing(newDeploymentFor(newFoo()))),
+			deployments: []*appsv1.Deployment{ours, newDeploymentFor(newFoo(renamed))},
+			ready:       "False DeploymentProgressing",
+		},
+		{
+			name:        "renamed, new Deployment being deleted",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{ours, newDeploymentFor(newFoo(renamed), available, deleting)},
+			requests:    []string{updateStatus},
+			ready:       "False DeploymentProgressing",
+		},
+		{
+			name:        "renamed, new Deployment available",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{ours, replacement},
+			requests:    []string{getFoo, deleteDeployment},
+			events:      []string{prunedEvent},
+			ready:       "True DeploymentAvailable",
+			verify: func(t *testing.T, f *fixture) {
+				actions := f.kubeClient.Actions()
+				preconditions := actions[len(actions)-1].(clienttesting.DeleteAction).GetDeleteOptions().Preconditions
+				if preconditions == nil || *preconditions.UID != "example-deployment-uid" || *preconditions.ResourceVersion != "7" {
+					t.Errorf("preconditions = %v", preconditions)
+				}
+			},
+		},
+		{
+			name:        "renamed, no replicas desired",
+			foo:         newFoo(withGeneration(2), renamed, withReplicas(0)),
+			deployments: []*appsv1.Deployment{ours},
+			requests:    []string{"create deployments new-deployment", getFoo, deleteDeployment, updateStatus},
+			events:      []string{prunedEvent, syncedEvent},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "renamed without replicas",
+			foo:         newFoo(observed, withGeneration(2), renamed, withoutReplicas),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), withReplicas(7), available)},
+			requests:    []string{"create deployments new-deployment", updateStatus},
+			events:      []string{syncedEvent},
+			ready:       "False DeploymentProgressing",
+			verify: func(t *testing.T, f *fixture) {
+				if got := f.deployment(t, "new-deployment").Spec.Replicas; got == nil || *got != 7 {
+					t.Errorf("replicas = %v, want those of the superseded Deployment", got)
+				}
+			},
+		},
+		{
+			name:        "renamed, name conflict",
+			foo:         newFoo(withGeneration(2), renamed),
+			deployments: []*appsv1.Deployment{ours, newDeploymentFor(newFoo(renamed), available, notControlled)},
+			requests:    []string{updateStatus},
+			events:      []string{strings.ReplaceAll(conflictEvent, "example-deployment", "new-deployment")},
+			err:         "already exists and is not managed by Foo",
+			ready:       "False ErrResourceExists (stalled)",
+			verify:      verifySupersededIsReported,
+		},
+		{
+			name:        "renamed, rejected",
+			foo:         newFoo(withGeneration(2), renamed),
+			deployments: []*appsv1.Deployment{ours},
+			answers:     map[string]answer{"create deployments new-deployment": failing(quota)},
+			requests:    []string{"create deployments new-deployment", updateStatus},
+			events:      []string{"Warning DeploymentRejected " + quota.Error()},
+			err:         "exceeded quota",
+			ready:       "False DeploymentRejected (stalled)",
+			verify:      verifySupersededIsReported,
+		},
+		{
+			name:        "renamed, patch rejected",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
+			answers:     map[string]answer{"patch deployments new-deployment": failing(quota)},
+			requests:    []string{getFoo, "patch deployments new-deployment", updateStatus},
+			events:      []string{"Warning DeploymentRejected " + quota.Error()},
+			err:         "exceeded quota",
+			ready:       "False DeploymentRejected (stalled)",
+		},
+		{
+			name:        "superseded Deployment gone",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{ours, replacement},
+			answers:     map[string]answer{deleteDeployment: failing(apierrors.NewNotFound(resource, "example-deployment"))},
+			requests:    []string{getFoo, deleteDeployment},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "superseded Deployment being deleted",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, deleting), replacement},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "superseded Deployment not controlled",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{newDeploymentFor(newFoo(), available, notControlled), replacement},
+			ready:       "True DeploymentAvailable",
+		},
+		{
+			name:        "prune rejected",
+			foo:         newFoo(renamed, observedReplacement),
+			deployments: []*appsv1.Deployment{ours, replacement},
+			answers:     map[string]answer{deleteDeployment: failing(webhook)},
+			requests:    []string{getFoo, deleteDeployment, updateStatus},
+			events:      []string{"Warning DeploymentRejected admission webhook denied the request"},
+			err:         "admission webhook denied the request",
+			ready:       "False DeploymentRejected (stalled)",
+		},
+		{
+			name:        "prune fails",
+			foo:         newFoo(renamed, observing(newDeploymentFor(newFoo()))),
+			deployments: []*appsv1.Deployment{ours, replacement},
+			answers:     map[string]answer{deleteDeployment: failing(unavailable)},
+			requests:    []string{getFoo, deleteDeployment, updateStatus},
+			err:         "etcd has no leader",
+			ready:       "True DeploymentAvailable",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var objects []runtime.Object
+			if test.foo != nil {
+				objects = append(objects, test.foo)
+			}
+			for _, deployment := range test.deployments {
+				objects = append(objects, deployment)
+			}
+			f := newFixture(t, objects...)
+			f.answers = test.answers
+
+			err := f.syncHandler(t.Context(), objectRef)
+			verifyError(t, err, test.err)
+			f.verifyRequests(t, test.requests...)
+			f.verifyEvents(t, test.events...)
+			if test.foo != nil {
+				f.verifyReady(t, test.ready)
+			}
+			if test.verify != nil {
+				test.verify(t, f)
+			}
+			if test.answers == nil {
+				f.fillCaches(t)
+				verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
+				f.verifyRequests(t)
+				f.verifyEvents(t)
+			}
+		})
+	}
+}
+
+func verifySupersededIsReported(t *testing.T, f *fixture) {
+	t.Helper()
+	if status := f.foo(t).Status; status.Replicas != 2 || status.AvailableReplicas != 2 || status.Selector != "app=nginx,controller=example-foo" {
+		t.Errorf("status = %+v, want that of the superseded Deployment", status)
+	}
+}
+
+func TestImage(t *testing.T) {
+	f := newFixtureWithoutController(t, newFoo())
+	f.newController(t, Config{Image: "nginx:1.27"})
+	f.fillCaches(t)
+	for range 2 { // The second sync finds no drift.
+		if err := f.syncHandler(t.Context(), objectRef); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.deployment(t, "example-deployment").Spec.Template.Spec.Containers[0].Image; got != "nginx:1.27" {
+			t.Errorf("image = %q", got)
+		}
+		f.fillCaches(t)
+	}
+	if err := f.syncHandler(t.Context(), objectRef); err != nil {
+		t.Fatal(err)
+	}
+	f.verifyRequests(t)
+}
+
+// What is destructive, or is done because the cached Foo has not changed, is preceded by a live read of the Foo.
+func TestLiveFooHasChanged(t *testing.T) {
+	renamed := withDeploymentName("new-deployment")
+	current, superseded := newDeploymentFor(newFoo(renamed), available), newDeploymentFor(newFoo(), available)
+	for change, option := range map[string]option{"spec": withGeneration(2), "UID": withUID("new-uid"), "deletion": deleting} {
+		for write, deployments := range map[string][]*appsv1.Deployment{
+			"prune":           {superseded, current},
+			"correction":      {newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
+			"second creation": nil,
 		} {
-			t.Run(name+" before "+write, func(t *testing.T) {
-				renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
-				f := newFixture(t, append(deployments, foo(renamed, ready, live))...)
-				cached := foo(renamed, ready)
+			t.Run(change+" before "+write, func(t *testing.T) {
+				cached := newFoo(renamed, observing(current))
+				objects := []runtime.Object{newFoo(renamed, observing(current), option)}
+				for _, deployment := range deployments {
+					objects = append(objects, deployment)
+				}
+				f := newFixture(t, objects...)
 				if err := f.foosIndexer.Update(cached); err != nil {
 					t.Fatal(err)
 				}
-				if err := f.syncHandler(t.Context(), cache.MetaObjectToName(cached)); !errors.Is(err, consistency.ErrBehind) {
-					t.Errorf("syncHandler returned %v, want %v", err, consistency.ErrBehind)
+				if err := f.syncHandler(t.Context(), objectRef); !errors.Is(err, consistency.ErrStale) {
+					t.Errorf("error = %v, want %v", err, consistency.ErrStale)
 				}
-				if got, want := f.requests(), []string{"get foos example-foo"}; !slices.Equal(got, want) {
-					t.Errorf("requests = %q, want %q", got, want)
-				}
+				f.verifyRequests(t, getFoo)
 			})
 		}
 	}
 }
 
-func TestEachPruneReadsTheFooLive(t *testing.T) {
-	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
-	f := newFixture(t, foo(renamed, ready), deployment(named("new-deployment"), available), deployment(available),
-		deployment(named("other-deployment"), available))
-	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+func TestPruneSeveral(t *testing.T) {
+	replacement := newDeploymentFor(newFoo(withDeploymentName("new-deployment")), available)
+	f := newFixture(t, newFoo(withDeploymentName("new-deployment"), observing(replacement)), replacement,
+		newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withName("other-deployment")))
+	if err := f.syncHandler(t.Context(), objectRef); err != nil {
 		t.Fatal(err)
 	}
-	got := f.requests()
-	slices.Sort(got)
-	want := []string{
-		"delete deployments example-deployment", "delete deployments other-deployment", "get foos example-foo", "get foos example-foo",
+	deletions := []string{deleteDeployment, "delete deployments other-deployment"}
+	got := f.takeRequests()
+	if len(got) == 4 && got[1] != deletions[0] {
+		slices.Reverse(deletions) // An index has no order.
 	}
-	if !slices.Equal(got, want) {
+	if want := []string{getFoo, deletions[0], getFoo, deletions[1]}; !slices.Equal(got, want) {
 		t.Errorf("requests = %q, want %q", got, want)
 	}
 }
 
-func TestAnotherImageIsThereFromTheStart(t *testing.T) {
-	f := newFixture(t, foo())
-	f.image = "nginx:1.27"
-	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
+func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
+	f := newFixture(t, newFoo())
+	f.answers = map[string]answer{updateStatus: failing(apierrors.NewServiceUnavailable("etcd has no leader"))}
+	verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+	f.verifyRequests(t, createDeployment, updateStatus)
+	if err := f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.deployment(t, "example-deployment").Spec.Template.Spec.Containers[0].Image; got != f.image {
-		t.Errorf("the Deployment was created with %q, want %q", got, f.image)
-	}
-	f.requests()
 	f.fillCaches(t)
-	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil || len(f.requests()) > 0 {
-		t.Errorf("a second sync returned %v and asked for something", err)
-	}
-}
+	verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
 
-func TestAProblemIsLoggedWhenItIsNew(t *testing.T) {
-	f := newFixture(t, foo(), deployment(foreign))
-	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	for range 2 {
-		if err := f.syncHandler(klog.NewContext(t.Context(), logger), cache.NewObjectName("default", "example-foo")); err == nil {
-			t.Fatal("there is no problem")
-		}
-		f.fillCaches(t)
-	}
-	if log := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); strings.Count(log, "cannot be served") != 1 {
-		t.Errorf("the log says %q, want it to tell of the problem once", log)
-	}
-}
-
-func TestTheStatusOfADeploymentIsGathered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
-		f := newFixture(t, foo())
-		old, rolled := deployment(), deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "8" })
-		f.handleDeploymentUpdate(old, rolled)
-		time.Sleep(rolloutPeriod - time.Nanosecond) // Just before the period ends.
-		synctest.Wait()
-		if got := f.workqueue.Len(); got != 0 {
-			t.Errorf("%d are queued at once, want none", got)
-		}
-		time.Sleep(time.Second) // Past its end.
-		synctest.Wait()
-		if got := f.workqueue.Len(); got != 1 {
-			t.Errorf("%d are queued after a while, want 1", got)
-		}
-	})
-}
-
-func TestADeploymentThatIsGoneAlreadyIsNoReasonToRetry(t *testing.T) {
-	renamed := func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "new-deployment" }
-	f := newFixture(t, foo(renamed, ready), deployment(named("new-deployment"), available))
-	if err := f.deploymentsIndexer.Add(deployment(available)); err != nil { // It is in the cache alone.
+	if err := f.foosTracker.Delete(foosGVR, "default", "example-foo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
-		t.Errorf("syncHandler returned %v", err)
-	}
-	if got := f.requests(); !slices.Contains(got, "delete deployments example-deployment") {
-		t.Errorf("requests = %q, without the deletion", got)
+	f.fillCaches(t)
+	if err := f.syncHandler(t.Context(), objectRef); err != nil || f.consistencyStore.HasWritten(objectRef, "foo-uid") {
+		t.Errorf("error = %v, HasWritten() = %v after the Foo is gone", err, f.consistencyStore.HasWritten(objectRef, "foo-uid"))
 	}
 }
 
-func TestNoSyncActsOnACacheFromBeforeItsOwnWrite(t *testing.T) {
-	scaled := func(foo *samplev1alpha1.Foo) { foo.Generation, foo.Spec.Replicas = 2, new(int32(5)) }
-	key := cache.NewObjectName("default", "example-foo")
+func TestStaleCache(t *testing.T) {
+	ours := newDeploymentFor(newFoo(), available)
+	newer := returning(newDeploymentFor(newFoo(), available, withResourceVersion("11")))
 	for name, test := range map[string]struct {
-		objects []runtime.Object
-		written string // The request whose answer has resource version 11.
+		foo         *samplev1alpha1.Foo
+		deployments []runtime.Object
+		answers     map[string]answer
+		requests    []string
+		caughtUp    func(*fixture)
 	}{
-		"a creation": {[]runtime.Object{foo()}, "create deployments"},
-		"a repair":   {[]runtime.Object{foo(ready, scaled), deployment(available)}, "patch deployments"},
-		"a status":   {[]runtime.Object{foo(), deployment(available)}, "update foos"},
+		"create": {newFoo(), nil, map[string]answer{createDeployment: newer},
+			[]string{createDeployment, updateStatus}, func(f *fixture) { f.deploymentsIndexer.Bookmark("11") }},
+		"patch": {newFoo(observing(ours), withGeneration(2), withReplicas(5)), []runtime.Object{ours}, map[string]answer{patchDeployment: newer},
+			[]string{patchDeployment, updateStatus}, func(f *fixture) { f.deploymentsIndexer.Bookmark("11") }},
+		"status": {newFoo(), []runtime.Object{ours}, map[string]answer{updateStatus: returning(newFoo(withResourceVersion("11")))},
+			[]string{updateStatus}, func(f *fixture) { f.foosIndexer.Bookmark("11") }},
+		"live read": {newFoo(), nil, map[string]answer{getDeployment: newer,
+			createDeployment: failing(apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"))},
+			[]string{createDeployment, getDeployment}, func(f *fixture) { f.deploymentsIndexer.Bookmark("11") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, test.objects...)
+			f := newFixture(t, append(test.deployments, test.foo)...)
+			f.answers = test.answers
 			f.deploymentsIndexer.Bookmark("10")
 			f.foosIndexer.Bookmark("10")
-			verb, resource, _ := strings.Cut(test.written, " ")
-			answer := func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if resource == "foos" {
-					return true, foo(func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "11" }), nil
-				}
-				return true, deployment(available, func(d *appsv1.Deployment) { d.ResourceVersion = "11" }), nil
+			_ = f.syncHandler(t.Context(), objectRef) // Not all of them succeed.
+			f.verifyRequests(t, test.requests...)
+			if err := f.syncHandler(t.Context(), objectRef); !errors.Is(err, consistency.ErrStale) {
+				t.Errorf("error = %v, want %v", err, consistency.ErrStale)
 			}
-			f.kubeClient.PrependReactor(verb, resource, answer)
-			f.sampleClient.PrependReactor(verb, resource, answer)
-			f.workqueue.Add(key)
-			f.processNextWorkItem(t.Context())
-			first := len(f.requests())
-			if first == 0 {
-				t.Fatal("nothing was written")
-			}
-
-			f.workqueue.Add(key)
-			f.processNextWorkItem(t.Context())
-			if got := f.requests(); len(got) > first {
-				t.Errorf("requests = %q although the cache is behind", got[first:])
-			}
-			f.deploymentsIndexer.Bookmark("11")
-			f.foosIndexer.Bookmark("11")
-			if err := f.syncHandler(t.Context(), key); errors.Is(err, consistency.ErrBehind) {
-				t.Error("it waits although the cache has caught up")
+			f.verifyRequests(t)
+			test.caughtUp(f)
+			if _ = f.syncHandler(t.Context(), objectRef); len(f.takeRequests()) == 0 {
+				t.Error("there was no request after the cache had caught up")
 			}
 		})
 	}
 }
 
-func TestWaitingForTheCacheKeepsTheBackoff(t *testing.T) {
-	f := newFixture(t, foo())
-	key := cache.NewObjectName("default", "example-foo")
-	f.workqueue.AddRateLimited(key)
-	f.foosIndexer.Bookmark("10")
-	f.fooWrites.Record(key, "11")
-	f.processNextWorkItem(t.Context())
-	if got := f.workqueue.NumRequeues(key); got != 1 {
-		t.Errorf("it was queued again %d times, want 1", got)
-	}
-	f.foosIndexer.Bookmark("11")
-	f.workqueue.Add(key)
-	f.processNextWorkItem(t.Context())
-	if got := f.workqueue.NumRequeues(key); got != 0 {
-		t.Errorf("after a success it counts as queued again %d times", got)
-	}
-}
-
-func TestAFooThatIsGoneLeavesNothingBehind(t *testing.T) {
-	f := newFixture(t)
-	key := cache.NewObjectName("default", "example-foo")
-	f.foosIndexer.Bookmark("11")
-	f.deploymentsIndexer.Bookmark("11")
-	f.fooWrites.Record(key, "11")
-	f.deploymentWrites.Record(key, "11")
-	if err := f.syncHandler(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	f.foosIndexer.Bookmark("10")
-	f.deploymentsIndexer.Bookmark("10")
-	if !f.fooWrites.Visible(key) || !f.deploymentWrites.Visible(key) {
-		t.Error("writes for it are still remembered")
-	}
-}
-
-// racingLister is a lister whose cache catches up just after an object was read from it.
+// racingLister is a lister whose cache catches up just after a read.
 type racingLister struct {
 	listers.FooLister
-	catchUp func()
-}
-
-func (l racingLister) Foos(namespace string) listers.FooNamespaceLister {
-	return racingNamespaceLister{l.FooLister.Foos(namespace), l.catchUp}
-}
-
-type racingNamespaceLister struct {
 	listers.FooNamespaceLister
 	catchUp func()
 }
 
-func (l racingNamespaceLister) Get(name string) (*samplev1alpha1.Foo, error) {
+func (l racingLister) Foos(namespace string) listers.FooNamespaceLister {
+	l.FooNamespaceLister = l.FooLister.Foos(namespace)
+	return l
+}
+
+func (l racingLister) List(selector labels.Selector) ([]*samplev1alpha1.Foo, error) {
+	return l.FooLister.List(selector)
+}
+
+func (l racingLister) Get(name string) (*samplev1alpha1.Foo, error) {
 	defer l.catchUp()
 	return l.FooNamespaceLister.Get(name)
 }
 
-func TestACacheThatCatchesUpDuringTheReadIsNotTrusted(t *testing.T) {
-	f := newFixture(t, foo(), deployment(available))
-	key := cache.NewObjectName("default", "example-foo")
+func TestCacheCatchesUpDuringRead(t *testing.T) {
+	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), available))
 	f.foosIndexer.Bookmark("10")
-	f.fooWrites.Record(key, "11")
-	f.foosLister = racingLister{f.foosLister, func() { f.foosIndexer.Bookmark("11") }}
-	if err := f.syncHandler(t.Context(), key); !errors.Is(err, consistency.ErrBehind) {
-		t.Errorf("syncHandler returned %v, want %v", err, consistency.ErrBehind)
+	f.consistencyStore.WroteAt(objectRef, "foo-uid", fooResource, "11")
+	f.foosLister = racingLister{FooLister: f.foosLister, catchUp: func() { f.foosIndexer.Bookmark("11") }}
+	if err := f.syncHandler(t.Context(), objectRef); !errors.Is(err, consistency.ErrStale) {
+		t.Errorf("error = %v, want %v", err, consistency.ErrStale)
 	}
-	if got := f.requests(); len(got) > 0 {
-		t.Errorf("requests = %q on the grounds of what was read before the cache had caught up", got)
-	}
+	f.verifyRequests(t)
 }
 
-func TestHandlersQueueTheFoosThatAChangeConcerns(t *testing.T) {
-	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
-	owned := deployment()
-	newVersion := func(d *appsv1.Deployment) { d.ResourceVersion = "8" }
-	newer, alien := deployment(newVersion), deployment(foreign, newVersion)
-	ownerChanged := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
-		return deployment(func(d *appsv1.Deployment) { change(&d.OwnerReferences[0]) })
-	}
+func TestOverriddenByAdmission(t *testing.T) {
+	ours := newDeploymentFor(newFoo(), available)
+	drifted := newDeploymentFor(newFoo(), available, withReplicas(9))
+	withoutLabels := func(object metav1.Object) { object.SetLabels(nil) }
+	scaled := func(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo { foo.Generation = 2; return foo }
 	for name, test := range map[string]struct {
-		handle func(f *fixture)
-		want   []string
+		foo         *samplev1alpha1.Foo
+		deployments []runtime.Object
+		answers     map[string]answer
+		requests    []string
+		message     string
 	}{
-		"a Foo of the first list is queued":         {func(f *fixture) { f.handleFooAdd(foo(), true) }, []string{"example-foo"}},
-		"a Foo that is added is queued":             {func(f *fixture) { f.handleFooAdd(foo(), false) }, []string{"example-foo"}},
-		"a Deployment that is added queues its Foo": {func(f *fixture) { f.handleDeploymentAdd(owned, false) }, []string{"example-foo"}},
-		"a Deployment of the first list queues nothing, for its Foo is queued too": {func(f *fixture) {
-			f.handleDeploymentAdd(owned, true)
-		}, nil},
-		"a Deployment that is changed queues its Foo": {func(f *fixture) { f.handleDeploymentUpdate(owned, newer) }, []string{"example-foo"}},
-		"a resync of a Deployment queues nothing":     {func(f *fixture) { f.handleDeploymentUpdate(owned, owned) }, nil},
-		"a resync of a Foo queues it":                 {func(f *fixture) { f.handleFooUpdate(foo(), foo()) }, []string{"example-foo"}},
-		"a resync of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
-			f.handleFooUpdate(foo(refused), foo(refused))
-		}, nil},
-		"the status that tells of a new problem queues the Foo, whose name may have become free before it counted as waiting": {func(f *fixture) {
-			f.handleFooUpdate(foo(), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
-		}, []string{"example-foo"}},
-		"a change of the status of a Foo that waits for help leaves it to its backoff": {func(f *fixture) {
-			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
-		}, nil},
-		"a change of a Foo that waits for help queues it": {func(f *fixture) {
-			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.Generation = 2 }))
-		}, []string{"example-foo"}},
-		"a Foo that replaces one that waits for help is queued": {func(f *fixture) {
-			f.handleFooUpdate(foo(refused), foo(refused, func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }))
-		}, []string{"example-foo"}},
-		"a Deployment that goes queues its Foo and all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentDelete(owned)
-		}, []string{"example-foo", "waiting-foo"}},
-		"a foreign Deployment that goes queues all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentDelete(alien)
-		}, []string{"waiting-foo"}},
-		"a Deployment that changes hands queues its former Foo and all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentUpdate(owned, alien)
-		}, []string{"example-foo", "waiting-foo"}},
-		"a foreign Deployment that is given to a Foo queues that and all who wait for its name": {func(f *fixture) {
-			f.handleDeploymentUpdate(alien, owned)
-		}, []string{"example-foo", "waiting-foo"}},
-		"a foreign Deployment that is changed queues nothing": {func(f *fixture) {
-			f.handleDeploymentUpdate(deployment(foreign), alien)
-		}, nil},
-		"a tombstone counts as what it stands for": {func(f *fixture) {
-			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: owned})
-		}, []string{"example-foo", "waiting-foo"}},
-		"a tombstone leads to its Foo, whatever that wants now": {func(f *fixture) {
-			f.handleDeploymentDelete(cache.DeletedFinalStateUnknown{Key: "default/earlier", Obj: deployment(named("earlier"))})
-		}, []string{"example-foo"}},
-		"a tombstone of a Foo queues its name": {func(f *fixture) {
-			f.enqueueFoo(cache.DeletedFinalStateUnknown{Key: "default/gone-foo"})
-		}, []string{"gone-foo"}},
-		"a Deployment of an earlier Foo of the same name queues nothing": {func(f *fixture) {
-			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.UID = "earlier-uid" }))
-		}, nil},
-		"a Deployment of another kind's object of the same name queues nothing": {func(f *fixture) {
-			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.Kind = "Bar" }))
-		}, nil},
-		"a Deployment of a Foo of another group queues nothing": {func(f *fixture) {
-			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.APIVersion = "example.com/v1alpha1" }))
-		}, nil},
-		"a Deployment whose Foo is of a newer version of the API queues it": {func(f *fixture) {
-			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.APIVersion = "samplecontroller.k8s.io/v1" }))
-		}, []string{"example-foo"}},
-		"a Deployment that a Foo merely owns, without controlling it, queues nothing": {func(f *fixture) {
-			f.handleObject(ownerChanged(func(owner *metav1.OwnerReference) { owner.Controller = nil }))
-		}, nil},
+		"image": {newFoo(), nil, map[string]answer{createDeployment: mutating(withImage("mirror/nginx"))},
+			[]string{createDeployment, updateStatus},
+			`spec.template.spec.containers[nginx].image: desired "nginx:latest", found "mirror/nginx"`},
+		"labels": {newFoo(), nil, map[string]answer{createDeployment: mutating(withoutLabels)}, []string{createDeployment, updateStatus},
+			`metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`},
+		"patch of a new generation": {scaled(newFoo(observing(ours))), []runtime.Object{drifted}, map[string]answer{patchDeployment: returning(drifted)},
+			[]string{patchDeployment, updateStatus}, "spec.replicas: desired 2, found 9"},
+		"correction": {newFoo(observing(ours)), []runtime.Object{drifted}, map[string]answer{patchDeployment: returning(drifted)},
+			[]string{getFoo, patchDeployment, updateStatus}, "spec.replicas: desired 2, found 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, foo(), waiting)
-			test.handle(f)
-			var got []string
-			for f.workqueue.Len() > 0 {
-				objectRef, _ := f.workqueue.Get()
-				f.workqueue.Done(objectRef)
-				got = append(got, objectRef.Name)
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, test.want) {
-				t.Errorf("queued %q, want %q", got, test.want)
-			}
+			synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake, and stands still.
+				f := newFixture(t, append(test.deployments, test.foo)...)
+				f.answers = test.answers
+				verifyError(t, f.syncHandler(t.Context(), objectRef), test.message)
+				f.verifyRequests(t, test.requests...)
+				f.verifyEvents(t, "Warning DeploymentOverridden "+test.message)
+				f.verifyReady(t, "False DeploymentOverridden (stalled)")
+				f.fillCaches(t)
+				verifyError(t, f.syncHandler(t.Context(), objectRef), test.message)
+				f.verifyRequests(t)
+				f.verifyEvents(t)
+			})
 		})
 	}
 }
 
-func TestAnEditGoesBeforeTheFirstListAndResyncs(t *testing.T) {
-	named := func(name string) func(*samplev1alpha1.Foo) { return func(foo *samplev1alpha1.Foo) { foo.Name = name } }
-	f := newFixture(t)
-	f.handleFooAdd(foo(named("first")), true)
-	f.handleFooAdd(foo(named("listed")), true)
-	f.handleFooUpdate(foo(named("resynced")), foo(named("resynced")))
-	f.handleFooUpdate(foo(named("edited")), foo(named("edited"), func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
-	for _, want := range []string{"first", "edited", "listed", "resynced"} {
-		got, _ := f.workqueue.Get()
-		if got.Name != want {
-			t.Errorf("handed out %q, want %q", got.Name, want)
+func TestOverriddenByAnotherController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		const message = "spec.replicas: desired 2, found 9"
+		for _, step := range []struct {
+			name     string
+			after    time.Duration
+			override bool
+			requests []string
+			events   []string
+			err      string
+			ready    string
+		}{
+			{"first drift", 0, true, []string{getFoo, patchDeployment}, []string{syncedEvent}, "", "True DeploymentAvailable"},
+			{"restored", 0, true, []string{updateStatus}, []string{"Warning DeploymentOverridden " + message}, message, "False DeploymentOverridden (stalled)"},
+			{"end of backoff", time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
+			{"after backoff", 1, false, []string{getFoo, patchDeployment}, nil, message, "False DeploymentOverridden (stalled)"},
+			{"restored again", 0, true, nil, nil, message, "False DeploymentOverridden (stalled)"},
+			{"end of second backoff", 2*time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
+			{"after second backoff", 1, false, []string{getFoo, patchDeployment}, nil, message, "False DeploymentOverridden (stalled)"},
+			{"not restored", 4*time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
+			{"held for the backoff", 1, false, []string{updateStatus}, nil, "", "True DeploymentAvailable"},
+			{"drift much later", time.Hour, true, []string{getFoo, patchDeployment}, []string{syncedEvent}, "", "True DeploymentAvailable"},
+		} {
+			time.Sleep(step.after)
+			if step.override {
+				f.edit(t, ours, withReplicas(9))
+			}
+			t.Log(step.name)
+			verifyError(t, f.syncHandler(t.Context(), objectRef), step.err)
+			f.verifyRequests(t, step.requests...)
+			f.verifyEvents(t, step.events...)
+			f.verifyReady(t, step.ready)
+			f.fillCaches(t)
 		}
-		f.workqueue.Done(got)
-	}
-}
-
-func TestTheFirstListGivesWayToUsers(t *testing.T) {
-	update := func(change func(*samplev1alpha1.Foo)) func(*fixture) {
-		return func(f *fixture) {
-			f.handleFooUpdate(foo(), foo(change, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "8" }))
-		}
-	}
-	for name, test := range map[string]struct {
-		handle   func(*fixture)
-		givesWay bool
-	}{
-		"a new Foo":                    {func(f *fixture) { f.handleFooAdd(foo(), false) }, true},
-		"another spec":                 {update(func(foo *samplev1alpha1.Foo) { foo.Generation++ }), true},
-		"another Foo of the name":      {update(func(foo *samplev1alpha1.Foo) { foo.UID = "another-uid" }), true},
-		"a deletion":                   {update(func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), true},
-		"another status":               {update(refused), false},
-		"another Foo of the list":      {func(f *fixture) { f.handleFooAdd(foo(), true) }, false},
-		"a resync":                     {func(f *fixture) { f.handleFooUpdate(foo(), foo()) }, false},
-		"a Deployment that is changed": {func(f *fixture) { f.handleObject(deployment()) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, foo())
-			f.workqueue.SetLimit(2)
-			for _, name := range []string{"first", "second", "third"} {
-				f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = name }), true)
-			}
-			first, _ := f.workqueue.Get()
-			test.handle(f)
-			f.workqueue.Done(first)
-			var got []string
-			for f.workqueue.Len() > 0 {
-				objectRef, _ := f.workqueue.Get()
-				got = append(got, objectRef.Name)
-			}
-			if givesWay := !slices.Contains(got, "third"); givesWay != test.givesWay {
-				t.Errorf("handed out %q", got)
-			}
-		})
-	}
-}
-
-func TestTheCachesAreTrimmed(t *testing.T) {
-	f := newFixture(t)
-	managed := []metav1.ManagedFieldsEntry{{Manager: "someone"}}
-	other := deployment(available, foreign, func(d *appsv1.Deployment) { d.ManagedFields = managed })
-	if err := f.kubeClient.Tracker().Add(other); err != nil {
-		t.Fatal(err)
-	}
-	f.addFoo(t, foo(func(foo *samplev1alpha1.Foo) { foo.ManagedFields = managed }))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	f.kubeInformers.StartWithContext(ctx)
-	f.sampleInformers.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), f.deploymentsSynced, f.foosSynced) {
-		t.Fatal("the caches have not synced")
-	}
-	cachedDeployment, err := f.deploymentsLister.Deployments("default").Get(other.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cachedFoo, err := f.foosLister.Foos("default").Get("example-foo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cachedDeployment.Spec.Replicas != nil || cachedDeployment.ManagedFields != nil || cachedFoo.ManagedFields != nil {
-		t.Errorf("the caches hold %v and %v", cachedDeployment, cachedFoo)
-	}
-}
-
-func TestRunServesFoosAndDrains(t *testing.T) {
-	f := newFixture(t)
-	creating, proceed := make(chan string, 10), make(chan struct{})
-	f.kubeClient.PrependReactor("create", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		creating <- actionName(action)
-		<-proceed
-		return false, nil, nil
 	})
-	for i := range 3 {
-		f.addFoo(t, foo(func(foo *samplev1alpha1.Foo) {
-			foo.Name = fmt.Sprintf("foo-%d", i)
-			foo.Spec.DeploymentName = foo.Name
-		}))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.kubeInformers.StartWithContext(ctx)
-	f.sampleInformers.StartWithContext(ctx)
-	returned := make(chan error)
-	go func() { returned <- f.Run(ctx, 1) }()
+}
 
-	first := <-creating
-	cancel()
-	select {
-	case err := <-returned:
-		t.Fatalf("Run returned %v while a sync was running", err)
-	case <-time.After(50 * time.Millisecond):
+func TestStalledIsLoggedOnce(t *testing.T) {
+	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), notControlled))
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	for range 3 {
+		verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), "already exists")
+		f.fillCaches(t)
 	}
-	close(proceed)
-	if err := <-returned; err != nil {
-		t.Fatal(err)
-	}
-	f.deployment(t, first)
-	if len(creating) > 0 {
-		t.Errorf("a sync of %s was begun after the end of the context", <-creating)
+	if log := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); strings.Count(log, "Foo is stalled") != 1 {
+		t.Errorf("log = %q, want one line", log)
 	}
 }
 
-func TestRunSendsTheEventsBeforeItGivesUpTheLead(t *testing.T) {
-	f := newFixture(t)
-	f.deploymentsSynced = func() bool { return true }
-	f.foosSynced = func() bool { return true }
-	ctx, cancel := context.WithCancel(t.Context())
-	var leads, sent bool
-	f.elect = func(ctx context.Context, lead func(context.Context) error) error {
-		leads = true
-		cancel()
-		err := lead(ctx)
-		leads = false
-		return err
+func TestHandlers(t *testing.T) {
+	// Both Foos desire the same Deployment.
+	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid"))
+	v8 := withResourceVersion("8")
+	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, func(object metav1.Object) { object.SetLabels(nil) })
+	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
+	withRef := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
+		return newDeploymentFor(newFoo(), func(object metav1.Object) { change(&object.GetOwnerReferences()[0]) })
 	}
-	lost := errors.New("an event is lost")
-	f.startRecorder = func(context.Context, int) func(context.Context) error {
-		return func(ctx context.Context) error {
-			sent = leads && ctx.Err() == nil
-			return lost
-		}
+	const foo, both = "example-foo", "example-foo waiting-foo"
+	updateFoo := func(options ...option) func(f *fixture) {
+		return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) }
 	}
-	if err := f.Run(ctx, 1); !errors.Is(err, lost) {
-		t.Errorf("Run returned %v, want %v", err, lost)
+	updateDeployment := func(from, to *appsv1.Deployment) func(f *fixture) {
+		return func(f *fixture) { f.updateDeployment(from, to) }
 	}
-	if !sent {
-		t.Error("the events were not waited for while this instance led")
+	addDeployment := func(deployment *appsv1.Deployment) func(f *fixture) {
+		return func(f *fixture) { f.addDeployment(deployment, false) }
 	}
-}
+	for _, test := range []struct {
+		name    string
+		handle  func(f *fixture)
+		stalled bool
+		high    string
+		low     string
+		forgets string // The Foos whose backoff is reset.
+	}{
+		{name: "Foo added", handle: func(f *fixture) { f.addFoo(newFoo(), false) }, high: foo},
+		{name: "Foo of the initial list", handle: func(f *fixture) { f.addFoo(newFoo(), true) }, low: foo},
+		{name: "Foo resynced", handle: updateFoo(), low: foo},
+		{name: "spec changed", handle: updateFoo(v8, withGeneration(2)), high: foo, forgets: foo},
+		{name: "Foo replaced", handle: updateFoo(v8, withUID("new-uid")), high: foo, forgets: foo},
+		{name: "Foo being deleted", handle: updateFoo(v8, deleting), high: foo, forgets: foo},
+		{name: "status changed", handle: updateFoo(v8, observing(ours)), high: foo},
+		{name: "stalled Foo resynced", stalled: true, handle: updateFoo(observing(ours))},
+		{name: "status of stalled Foo changed", stalled: true, handle: updateFoo(v8, observing(ours))},
+		{name: "spec of stalled Foo changed", stalled: true, handle: updateFoo(v8, withGeneration(2)), high: foo, forgets: foo},
+		{name: "Foo deleted", handle: func(f *fixture) { f.deleteFoo(newFoo()) }, high: foo},
+		{name: "tombstone of a Foo", handle: func(f *fixture) { f.deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}) }, high: foo},
 
-func TestRunDividesTheWork(t *testing.T) {
-	for workers, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 16: 12} {
-		t.Run(fmt.Sprint(workers), func(t *testing.T) {
-			f := newFixture(t)
-			f.deploymentsSynced = func() bool { return true }
-			f.foosSynced = func() bool { return true }
-			for i := range 20 {
-				f.handleFooAdd(foo(func(foo *samplev1alpha1.Foo) { foo.Name = fmt.Sprint(i) }), true)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			f.startRecorder = func(_ context.Context, senders int) func(context.Context) error {
-				if got := f.workqueue.Len(); got != want || senders != want {
-					t.Errorf("%d Foos of the first list are worked on, and %d send events, want %d", got, senders, want)
+		{name: "Deployment added", handle: addDeployment(ours), high: foo},
+		{name: "Deployment of the initial list", handle: func(f *fixture) { f.addDeployment(ours, true) }},
+		{name: "not controlled", handle: addDeployment(another)},
+		{name: "controlled by earlier Foo", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }))},
+		{name: "controlled by another kind", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }))},
+		{name: "controlled by another group", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" }))},
+		{name: "controlled by another version", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" })), high: foo},
+		{name: "owned, not controlled", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil }))},
+		{name: "Deployment changed", handle: updateDeployment(ours, ours8), high: foo},
+		{name: "Deployment of stalled Foo changed", stalled: true, handle: updateDeployment(ours, ours8), high: foo},
+		{name: "Deployment resynced", handle: updateDeployment(ours, ours)},
+		{name: "not controlled, changed", handle: updateDeployment(another, another8)},
+		{name: "released", stalled: true, handle: updateDeployment(ours, another8), high: both, forgets: both},
+		{name: "adopted", stalled: true, handle: updateDeployment(another, ours8), high: both, forgets: both},
+		{name: "Deployment deleted", stalled: true, handle: func(f *fixture) { f.deleteDeployment(ours) }, high: both, forgets: both},
+		{name: "not controlled, deleted", stalled: true, handle: func(f *fixture) { f.deleteDeployment(another) }, high: both, forgets: both},
+		{name: "superseded Deployment deleted", stalled: true, handle: func(f *fixture) {
+			f.deleteDeployment(newDeploymentFor(newFoo(), withName("superseded")))
+		}, high: foo},
+		{name: "tombstone of a Deployment", stalled: true, handle: func(f *fixture) {
+			f.deleteDeployment(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours})
+		}, high: both, forgets: both},
+		{name: "Deployment of another namespace deleted", handle: func(f *fixture) {
+			f.deleteDeployment(newDeploymentFor(newFoo(), func(object metav1.Object) { object.SetNamespace("other") }))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
+				f := newFixture(t, newFoo(), waiting)
+				names := []string{"example-foo", "waiting-foo"}
+				for _, name := range names {
+					f.workqueue.AddRateLimited(cache.NewObjectName("default", name))
+					if test.stalled {
+						f.stalledBackoff.When(cache.NewObjectName("default", name))
+					}
 				}
-				cancel()
-				return func(context.Context) error { return nil }
-			}
-			if err := f.Run(ctx, workers); err != nil {
-				t.Error(err)
-			}
+				f.workqueue.AddLowPriority(cache.NewObjectName("default", "low")) // What is handed out before it has high priority.
+				test.handle(f)
+
+				var high, low, forgotten []string
+				for f.workqueue.Len() > 0 {
+					key, _ := f.workqueue.Get()
+					low = append(low, key.Name)
+					if key.Name == "low" {
+						high, low = low[:len(low)-1], nil
+					}
+				}
+				for _, name := range names {
+					if key := cache.NewObjectName("default", name); f.workqueue.NumRequeues(key)+f.stalledBackoff.NumRequeues(key) == 0 {
+						forgotten = append(forgotten, name)
+					}
+				}
+				slices.Sort(high) // An index has no order.
+				for what, lists := range map[string][2][]string{
+					"high": {high, strings.Fields(test.high)}, "low": {low, strings.Fields(test.low)}, "forgotten": {forgotten, strings.Fields(test.forgets)},
+				} {
+					if !slices.Equal(lists[0], lists[1]) {
+						t.Errorf("%s = %q, want %q", what, lists[0], lists[1])
+					}
+				}
+			})
 		})
 	}
 }
 
-func TestRunCutsSyncsShortAtTheShutdownTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // Its clock is fake: a sleep moves it, and takes no time.
-		f := newFixture(t, foo())
-		f.deploymentsSynced = func() bool { return true }
-		f.foosSynced = func() bool { return true }
-		syncing := make(chan struct{})
-		f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
-			close(syncing)
-			time.Sleep(f.shutdownTimeout + time.Second) // A request that hangs, and ends when its context does.
-			return true, nil, context.Canceled
-		})
-		f.enqueueFoo(foo())
-		ctx, cancel := context.WithCancel(t.Context())
-		returned := make(chan error)
-		go func() { returned <- f.Run(ctx, 1) }()
-		<-syncing
-		cancel()
-		if err := <-returned; err == nil || !strings.Contains(err.Error(), "cut short") {
-			t.Errorf("Run returned %v", err)
+func TestRolloutStatusDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		f := newFixture(t, newFoo())
+		rollout := []*appsv1.Deployment{newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, withResourceVersion("8"))}
+		rollout = append(rollout, newDeploymentFor(newFoo(), withResourceVersion("9")))
+		f.updateDeployment(rollout[0], rollout[1])
+		time.Sleep(rolloutStatusDelay / 2)
+		f.updateDeployment(rollout[1], rollout[2])
+		for _, step := range []struct {
+			after time.Duration
+			want  int
+		}{{rolloutStatusDelay/2 - 1, 0}, {1, 1}, {time.Hour, 1}} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := f.workqueue.Len(); got != step.want {
+				t.Errorf("%d keys are queued, want %d", got, step.want)
+			}
 		}
 	})
 }
 
-func TestRunGivesUpWithoutCaches(t *testing.T) {
-	f := newFixture(t)
-	f.cacheSyncTimeout = time.Millisecond
-	if err := f.Run(t.Context(), 1); !errors.Is(err, ErrCachesNotSynced) {
-		t.Errorf("Run returned %v, want %v", err, ErrCachesNotSynced)
-	}
-}
-
-func TestAPanicIsRetriedAndStopsNothingElse(t *testing.T) {
-	f := newFixture(t, foo())
-	key := cache.NewObjectName("default", "example-foo")
-	f.kubeClient.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
-		panic("a bug")
+func TestProcessNextWorkItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+		f := newFixture(t, newFoo())
+		resource := appsv1.Resource("deployments")
+		stalled := failing(apierrors.NewForbidden(resource, "example-deployment", errors.New("exceeded quota")))
+		transient := failing(apierrors.NewServiceUnavailable("etcd has no leader"))
+		conflict := failing(apierrors.NewConflict(resource, "example-deployment", errors.New("modified")))
+		for i, step := range []struct {
+			create  answer
+			result  string
+			delay   time.Duration
+			log     string
+			retries int // of the workqueue
+		}{
+			{transient, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{conflict, "conflict", 10 * time.Millisecond, "", 2},
+			{stalled, "stalled", 5 * time.Millisecond, "", 0},
+			{stalled, "stalled", 10 * time.Millisecond, "", 0},
+			{stalled, "stalled", 20 * time.Millisecond, "", 0},
+			{transient, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 10 * time.Millisecond, "a bug", 2},
+			{nil, "stale", staleCacheDelay, "", 2},
+			{nil, "success", 0, "", 0},
+			{stalled, "stalled", 5 * time.Millisecond, "", 0},
+		} {
+			f.answers[createDeployment] = step.create
+			f.foosIndexer.Bookmark("10")
+			f.consistencyStore.Clear(objectRef)
+			if step.result == "stale" {
+				f.consistencyStore.WroteAt(objectRef, "foo-uid", fooResource, "11")
+			}
+			f.workqueue.Add(objectRef)
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
+			if !f.processNextWorkItem(klog.NewContext(t.Context(), logger)) {
+				t.Fatal("processNextWorkItem() = false")
+			}
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
+				t.Errorf("step %d: log = %s, want the result %q", i, log, step.result)
+			}
+			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
+				t.Errorf("step %d: log = %s, want the error %q", i, log, step.log)
+			}
+			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
+				t.Errorf("step %d: NumRequeues() = %d, want %d", i, got, step.retries)
+			}
+			if step.delay > 0 {
+				time.Sleep(step.delay - 1)
+				synctest.Wait()
+				if f.workqueue.Len() != 0 {
+					t.Errorf("step %d: queued again before %s", i, step.delay)
+				}
+				time.Sleep(1)
+			} else {
+				time.Sleep(time.Hour)
+			}
+			synctest.Wait()
+			if got := f.workqueue.Len() == 1; got != (step.delay > 0) {
+				t.Errorf("step %d: queued again %v after %s", i, got, step.delay)
+			}
+		}
+		f.workqueue.ShutDown()
+		f.workqueue.Get()
+		if f.processNextWorkItem(t.Context()) {
+			t.Error("processNextWorkItem() = true after the shutdown")
+		}
 	})
-	f.workqueue.Add(key)
-	if !f.processNextWorkItem(t.Context()) {
-		t.Error("the worker stops")
+}
+
+func TestRunDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo(), newFoo(withName("second-foo")), newFoo(withName("third-foo")))
+		creating, proceed := make(chan struct{}, 3), make(chan struct{})
+		f.answers[createDeployment] = func(clienttesting.Action) (runtime.Object, error) {
+			creating <- struct{}{}
+			<-proceed
+			return nil, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.startInformers(ctx, t)
+		returned := make(chan error, 1)
+		go func() { returned <- f.Run(ctx, 1) }()
+		<-creating
+		cancel()
+		synctest.Wait()
+		if len(returned) > 0 {
+			t.Fatalf("Run() = %v while a sync is running", <-returned)
+		}
+		close(proceed)
+		if err := <-returned; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+		if got := f.takeRequests(); !slices.Contains(got, createDeployment) || got[len(got)-1] != updateStatus && !strings.HasPrefix(got[len(got)-1], "update foos/status") {
+			t.Errorf("requests = %q, want the running sync to finish", got)
+		}
+		if len(creating) > 0 {
+			t.Error("another sync was started after ctx was done")
+		}
+	})
+}
+
+// hangingClient is a clientset whose creations of Deployments last until their context is done.
+type hangingClient struct {
+	kubernetes.Interface
+	typedappsv1.AppsV1Interface
+	typedappsv1.DeploymentInterface
+}
+
+func (c hangingClient) AppsV1() typedappsv1.AppsV1Interface                { return c }
+func (c hangingClient) Deployments(string) typedappsv1.DeploymentInterface { return c }
+func (hangingClient) Create(ctx context.Context, _ *appsv1.Deployment, _ metav1.CreateOptions) (*appsv1.Deployment, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestRunShutdownTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
+		f := newFixtureWithoutController(t, newFoo())
+		f.newController(t, Config{ShutdownTimeout: time.Minute})
+		f.kubeclientset = hangingClient{Interface: f.kubeClient}
+		ctx, cancel := context.WithCancel(t.Context())
+		f.startInformers(ctx, t)
+		returned := make(chan error, 1)
+		go func() { returned <- f.Run(ctx, 1) }()
+		time.Sleep(time.Hour)
+		start := time.Now()
+		cancel()
+		err := <-returned
+		verifyError(t, err, "1m0s")
+		if got := time.Since(start); got != time.Minute {
+			t.Errorf("Run() returned after %s, want the timeout", got)
+		}
+	})
+}
+
+func TestRunWithoutSyncedCaches(t *testing.T) {
+	f := newFixture(t, newFoo())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ctx, 1); err != nil {
+		t.Errorf("Run() = %v", err)
 	}
-	if got := f.workqueue.NumRequeues(key); got != 1 {
-		t.Errorf("queued again %d times, want 1", got)
+	f.verifyRequests(t)
+}
+
+func TestRunWithRunningInformers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foo := newFoo()
+		f := newFixtureWithoutController(t, foo, newFoo(withName("panicking-foo"), withDeploymentName("panicking")))
+		ctx, cancel := context.WithCancel(t.Context())
+		f.kubeInformers.Apps().V1().Deployments().Informer()
+		f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer()
+		f.startInformers(ctx, t)
+		synctest.Wait() // The caches have synced.
+		f.newController(t)
+		f.answers["create deployments panicking"] = func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }
+		returned := make(chan error, 1)
+		go func() { returned <- f.Run(ctx, 1) }()
+		time.Sleep(time.Minute)
+		f.deployment(t, "example-deployment") // It was created: the worker has survived the panics.
+		f.verifyReady(t, "False DeploymentProgressing")
+
+		deployment := f.deployment(t, "example-deployment").DeepCopy()
+		deployment.ResourceVersion = "8"
+		available(deployment)
+		if err := f.kubeClient.Tracker().Update(deploymentsGVR, deployment, "default"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		f.verifyReady(t, "True DeploymentAvailable")
+		cancel()
+		if err := <-returned; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+}
+
+// TestClassicAPI uses what tests of the classic sample-controller use.
+func TestClassicAPI(t *testing.T) {
+	f := newFixtureWithoutController(t, newFoo())
+	_, ctx := ktesting.NewTestContext(t)
+	fooInformer := f.sampleInformers.Samplecontroller().V1alpha1().Foos()
+	var c *Controller = NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
+	c.foosSynced = func() bool { return true }
+	c.deploymentsSynced = func() bool { return true }
+	c.recorder = record.NewFakeRecorder(10)
+	t.Cleanup(c.eventBroadcaster.Shutdown)
+	foo := newFoo()
+	if err := fooInformer.Informer().GetIndexer().Add(foo); err != nil {
+		t.Fatal(err)
+	}
+	c.enqueueFoo(foo, "test")
+	key, _ := c.workqueue.Get()
+	if err := c.syncHandler(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	c.workqueue.Forget(key)
+	c.workqueue.Done(key)
+	c.handleObject(newDeployment(foo))
+	c.workqueue.ShutDown()
+	if !c.processNextWorkItem(ctx) || c.processNextWorkItem(ctx) {
+		t.Error("processNextWorkItem() does not return whether there was an item")
+	}
+	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
+		t.Errorf("created %v, want %v", got.Spec, want.Spec)
 	}
 }
 
-// choices turns the bytes of a fuzzer into choices; when they run out, the first of each is chosen.
+func TestTrim(t *testing.T) {
+	managed := func(object metav1.Object) { object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}}) }
+	annotated := func(object metav1.Object) { object.SetAnnotations(map[string]string{"note": "value"}) }
+	ours := newDeploymentFor(newFoo(), available, annotated)
+	metadata := &appsv1.Deployment{ObjectMeta: ours.ObjectMeta}
+	metadata.Labels, metadata.Annotations, metadata.OwnerReferences = nil, nil, nil
+	another := *metadata
+	another.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newFoo(), corev1.SchemeGroupVersion.WithKind("Bar"))}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}
+	for _, test := range []struct {
+		name      string
+		obj, want any
+	}{
+		{"Deployment of a Foo", newDeploymentFor(newFoo(), available, annotated, managed), ours},
+		{"not controlled", newDeploymentFor(newFoo(), available, annotated, managed, notControlled), metadata},
+		{"another controller", newDeploymentFor(newFoo(), available, annotated, managed, func(object metav1.Object) {
+			object.SetOwnerReferences(another.OwnerReferences)
+		}), &another},
+		{"Foo", newFoo(annotated, managed, observing(ours)), newFoo(annotated, observing(ours))},
+		{"tombstone", tombstone, tombstone},
+	} {
+		if foo, ok := test.want.(*samplev1alpha1.Foo); ok {
+			foo.Status = test.obj.(*samplev1alpha1.Foo).Status // Which has the time.
+		}
+		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: trim() = %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// choices makes choices of the bytes of a fuzzer, and the first of each when there are no more.
 type choices []byte
 
 func (c *choices) of(count int) int {
@@ -1166,151 +1464,110 @@ func (c *choices) of(count int) int {
 
 func pick[T any](c *choices, from ...T) T { return from[c.of(len(from))] }
 
-// anyFoo returns a Foo with any spec, possible or not, and any status.
+// anyFoo returns a Foo with any spec, valid or not, and any status.
 func anyFoo(c *choices) *samplev1alpha1.Foo {
-	return foo(func(foo *samplev1alpha1.Foo) {
-		foo.Generation = int64(1 + c.of(3))
-		foo.Spec.DeploymentName = pick(c, "a", "b", "c", "")
-		foo.Spec.Replicas = pick(c, nil, new(int32(1)), new(int32(0)), new(int32(3)), new(int32(-1)))
-		foo.Status.ObservedGeneration = int64(c.of(4))
-		foo.Status.AvailableReplicas = int32(c.of(3))
-		if pick(c, false, true) {
-			ready(foo)
-		}
-		if pick(c, false, false, true) {
-			refused(foo)
-		}
-		if pick(c, false, false, false, true) {
-			foo.DeletionTimestamp, foo.Finalizers = &transitionTime, []string{"foregroundDeletion"}
-		}
-	})
+	foo := newFoo(withGeneration(int64(1+c.of(3))), withDeploymentName(pick(c, "a", "b", "c", "")))
+	foo.Spec.Replicas = pick(c, nil, new(int32(1)), new(int32(0)), new(int32(3)), new(int32(-1)))
+	foo.Status.ObservedGeneration = int64(c.of(4))
+	foo.Status.AvailableReplicas = int32(c.of(3))
+	none := func(metav1.Object) {}
+	pick(c, none, observing(newDeploymentFor(newFoo(), available)))(foo)
+	if reason := pick(c, "", "", foostatus.DeploymentRejected, foostatus.DeploymentOverridden); reason != "" {
+		foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: reason, Message: "message"})
+	}
+	pick(c, none, none, none, deleting)(foo)
+	return foo
 }
 
-// anyDeployment returns a Deployment that may be ours, someone else's, or nobody's, in any state.
+// anyDeployment returns a Deployment with any controller, in any state.
 func anyDeployment(c *choices, name string) *appsv1.Deployment {
-	return deployment(named(name), func(d *appsv1.Deployment) {
-		pick(c, func() {}, func() { d.OwnerReferences = nil }, func() { d.OwnerReferences[0].UID = "another-uid" },
-			func() { d.OwnerReferences[0].Kind = "Bar" }, func() { d.OwnerReferences[0].Controller = nil })()
-		pick(c, func() {}, func() { d.Labels = nil }, func() { d.Labels = map[string]string{"app": "other", "team": "a"} })()
-		pick(c, func() {}, func() { d.Spec.Template.Spec.Containers = nil }, func() { d.Spec.Template.Spec.Containers[0].Image = "apache" },
-			func() { d.Spec.Template.Spec.Containers[0].Name = "renamed" })()
-		pick(c, func() {}, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil })()
-		d.Generation = int64(c.of(3))
-		d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
-		d.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: int64(c.of(3)), Replicas: int32(c.of(4)), UpdatedReplicas: int32(c.of(4)), AvailableReplicas: int32(c.of(4)),
-		}
-		if pick(c, false, false, false, true) {
-			d.DeletionTimestamp, d.Finalizers = &transitionTime, []string{"foregroundDeletion"}
-		}
-	})
+	d := newDeploymentFor(newFoo(), withName(name))
+	none := func() {}
+	pick(c, none, func() { d.OwnerReferences = nil }, func() { d.OwnerReferences[0].UID = "another-uid" },
+		func() { d.OwnerReferences[0].Kind = "Bar" }, func() { d.OwnerReferences[0].Controller = nil })()
+	pick(c, none, func() { d.Labels = nil }, func() { d.Labels = map[string]string{"app": "other", "team": "a"} })()
+	pick(c, none, func() { d.Spec.Template.Spec.Containers = nil }, func() { withImage("apache")(d) },
+		func() { d.Spec.Template.Spec.Containers[0].Name = "renamed" })()
+	pick(c, none, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil })()
+	d.Generation = int64(c.of(3))
+	d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: int64(c.of(3)), Replicas: int32(c.of(4)), UpdatedReplicas: int32(c.of(4)), AvailableReplicas: int32(c.of(4)),
+	}
+	pick(c, none, none, none, func() { deleting(d) })()
+	return d
 }
 
-// FuzzSyncHandler syncs any Foo among any Deployments. Whatever they are like, nothing of anyone else may be touched, and once
-// a sync is through, another one may find nothing left to do.
+// FuzzSyncHandler syncs any Foo among any Deployments. A Deployment that the Foo does not control is never changed, and after a few
+// syncs there is nothing left to do.
 func FuzzSyncHandler(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a Foo among Deployments of all kinds, and all of them in some state"))
 	f.Add([]byte{1, 1, 3, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 3, 1, 3, 3, 3, 0, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
-		subject := anyFoo(&c)
-		objects := []runtime.Object{subject}
+		foo := anyFoo(&c)
+		objects := []runtime.Object{foo}
 		for _, name := range []string{"a", "b", "c"} {
 			if pick(&c, true, false) {
 				objects = append(objects, anyDeployment(&c, name))
 			}
 		}
-		fixture := newFixture(t, objects...)
-		key := cache.MetaObjectToName(subject)
+		f := newFixture(t, objects...)
 		var err error
-		for range 3 { // Create or repair, prune, and look again.
-			err = fixture.syncHandler(t.Context(), key)
-			fixture.fillCaches(t)
+		for range 3 { // Create or correct, prune, and report.
+			err = f.syncHandler(t.Context(), objectRef)
+			f.fillCaches(t)
 		}
-		if again := fixture.syncHandler(t.Context(), key); (again == nil) != (err == nil) {
-			t.Errorf("the same state is answered with %v and with %v", err, again)
+		if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
+			t.Errorf("error = %v, and then %v of the same state", err, again)
 		}
-		for _, request := range fixture.requests() {
-			if err == nil {
-				t.Errorf("request %q although nothing was left to do", request)
-			}
+		if requests := f.takeRequests(); err == nil && len(requests) > 0 {
+			t.Errorf("requests = %q although nothing is left to do", requests)
 		}
 		for _, object := range objects[1:] {
 			before := object.(*appsv1.Deployment)
-			if ownership.Controls(subject, before) {
+			if foo.Controls(before) {
 				continue
 			}
-			if after := fixture.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
-				t.Errorf("a Deployment of someone else was changed from %v to %v", before, after)
+			if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
+				t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
 			}
 		}
 	})
 }
 
-// served returns a fixture with a Foo that is as it should be, and a Deployment of that name.
-func served(t testing.TB, deploymentName string) *fixture {
-	t.Helper()
-	return newFixture(t, foo(ready, func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = deploymentName }),
-		deployment(available, named(deploymentName)))
-}
-
-func TestASyncWithoutAChangeAllocatesLittle(t *testing.T) {
-	for deploymentName, most := range map[string]float64{"example-foo": 8, "example-deployment": 10} {
-		f := served(t, deploymentName)
-		allocations := testing.AllocsPerRun(100, func() {
-			if err := f.syncHandler(t.Context(), cache.NewObjectName("default", "example-foo")); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if allocations > most || len(f.requests()) > 0 {
-			t.Errorf("with the Deployment %s: %v allocations, want at most %v; requests %v, want none", deploymentName, allocations, most, f.requests())
+// BenchmarkNoOpSync measures what a resync costs for each Foo in its steady state.
+func BenchmarkNoOpSync(b *testing.B) {
+	deployment := newDeploymentFor(newFoo(), available)
+	f := newFixture(b, newFoo(observing(deployment)), deployment)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.syncHandler(b.Context(), objectRef); err != nil {
+			b.Fatal(err)
 		}
 	}
-}
-
-// BenchmarkNoOpSync is the sync of a Foo that is as it should be: what a resync costs for each Foo.
-func BenchmarkNoOpSync(b *testing.B) {
-	for name, deploymentName := range map[string]string{"a Deployment of the Foo's name": "example-foo", "a Deployment of another name": "example-deployment"} {
-		b.Run(name, func(b *testing.B) {
-			f := served(b, deploymentName)
-			objectRef := cache.NewObjectName("default", "example-foo")
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := f.syncHandler(b.Context(), objectRef); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if requests := f.requests(); len(requests) > 0 {
-				b.Fatalf("this was not a sync without a change: %v", requests)
-			}
-		})
+	if requests := f.takeRequests(); len(requests) > 0 {
+		b.Fatalf("requests = %q", requests)
 	}
 }
 
-// BenchmarkHandlers is what a notification costs before its Foo is in the workqueue, or is found not to have to be.
+// BenchmarkHandlers measures what an event costs until its Foo is enqueued or not.
 func BenchmarkHandlers(b *testing.B) {
-	cachedFoo, owned, alien := foo(ready), deployment(available), deployment(foreign)
-	waiting := foo(refused, func(foo *samplev1alpha1.Foo) { foo.Name, foo.UID = "waiting-foo", "waiting-uid" })
-	changed := owned.DeepCopy()
-	changed.ResourceVersion = "8"
-	changed.Labels["team"] = "a"
-	rolled := owned.DeepCopy()
-	rolled.ResourceVersion = "9"
-	rolled.Status.AvailableReplicas--
+	ours, another := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), notControlled)
+	changed := newDeploymentFor(newFoo(), available, withResourceVersion("8"), withName("example-deployment"), withReplicas(3))
+	foo := newFoo(observing(ours))
 	for name, handle := range map[string]func(f *fixture){
-		"a Foo is added":                         func(f *fixture) { f.handleFooAdd(cachedFoo, false) },
-		"a Foo is updated":                       func(f *fixture) { f.handleFooUpdate(cachedFoo, cachedFoo) },
-		"a Deployment is added":                  func(f *fixture) { f.handleDeploymentAdd(owned, false) },
-		"a foreign Deployment is added":          func(f *fixture) { f.handleDeploymentAdd(alien, false) },
-		"a Deployment is resynced":               func(f *fixture) { f.handleDeploymentUpdate(owned, owned) },
-		"the spec of a Deployment is updated":    func(f *fixture) { f.handleDeploymentUpdate(owned, changed) },
-		"the status of a Deployment is updated":  func(f *fixture) { f.handleDeploymentUpdate(owned, rolled) },
-		"a Deployment is deleted":                func(f *fixture) { f.handleDeploymentDelete(owned) },
-		"a Deployment that a Foo waits for goes": func(f *fixture) { f.handleDeploymentDelete(alien) },
+		"Foo added":                 func(f *fixture) { f.addFoo(foo, false) },
+		"Foo resynced":              func(f *fixture) { f.updateFoo(foo, foo) },
+		"Deployment added":          func(f *fixture) { f.addDeployment(ours, false) },
+		"Deployment not controlled": func(f *fixture) { f.addDeployment(another, false) },
+		"Deployment resynced":       func(f *fixture) { f.updateDeployment(ours, ours) },
+		"Deployment changed":        func(f *fixture) { f.updateDeployment(ours, changed) },
+		"Deployment deleted":        func(f *fixture) { f.deleteDeployment(ours) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			f := newFixture(b, cachedFoo, waiting, owned)
+			f := newFixture(b, foo, ours)
 			b.ReportAllocs()
 			for b.Loop() {
 				handle(f)
@@ -1319,39 +1576,27 @@ func BenchmarkHandlers(b *testing.B) {
 	}
 }
 
-// BenchmarkCache is what the caches keep for a Foo with its Deployment, and for a Deployment that no Foo controls.
+// BenchmarkCache measures the memory of the caches for a Foo with its Deployment, and for a Deployment that no Foo controls.
 func BenchmarkCache(b *testing.B) {
 	const count = 10000
-	fill := func(b *testing.B, f *fixture, i int, alien bool) {
-		name := fmt.Sprintf("foo-%06d", i)
-		rename := func(object metav1.Object) {
-			object.SetName(name)
-			object.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))
-			object.SetResourceVersion(fmt.Sprint(i))
-		}
-		cachedFoo := foo(ready, func(foo *samplev1alpha1.Foo) { rename(foo); foo.Spec.DeploymentName = name })
-		cachedDeployment := newDeployment(cachedFoo)
-		rename(cachedDeployment)
-		if alien {
-			foreign(cachedDeployment)
-		}
-		if err := f.deploymentsIndexer.Add(trimmed(b, decoded(b, cachedDeployment, &appsv1.Deployment{}))); err != nil {
-			b.Fatal(err)
-		}
-		if alien {
-			return
-		}
-		if err := f.foosIndexer.Add(trimmed(b, decoded(b, cachedFoo, &samplev1alpha1.Foo{}))); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for name, alien := range map[string]bool{"a Foo": false, "a foreign Deployment": true} {
+	for name, controlled := range map[string]bool{"Foo with its Deployment": true, "Deployment not controlled": false} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				f := newFixture(b)
 				before := heap()
 				for i := range count {
-					fill(b, f, i, alien)
+					name, uid := fmt.Sprintf("foo-%06d", i), types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
+					foo := newFoo(withName(name), withUID(uid), withDeploymentName(name))
+					deployment := newDeploymentFor(foo, withUID(uid), available)
+					observing(deployment)(foo)
+					if !controlled {
+						notControlled(deployment)
+					} else if err := f.foosIndexer.Add(trimmed(b, decoded(b, foo, &samplev1alpha1.Foo{}))); err != nil {
+						b.Fatal(err)
+					}
+					if err := f.deploymentsIndexer.Add(trimmed(b, decoded(b, deployment, &appsv1.Deployment{}))); err != nil {
+						b.Fatal(err)
+					}
 				}
 				b.ReportMetric(float64(heap()-before)/count, "B/object")
 				goruntime.KeepAlive(f)
@@ -1360,13 +1605,10 @@ func BenchmarkCache(b *testing.B) {
 	}
 }
 
-// decoded returns an object as it comes from the API server, with no memory in common with others.
+// decoded returns an object as it comes from the API server, which shares no memory with others.
 func decoded(b *testing.B, object, into any) any {
 	encoded, err := json.Marshal(object)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := json.Unmarshal(encoded, into); err != nil {
+	if err := errors.Join(err, json.Unmarshal(encoded, into)); err != nil {
 		b.Fatal(err)
 	}
 	return into
