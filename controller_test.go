@@ -322,13 +322,6 @@ func (f *fixture) takeRequests() []string {
 	return requests
 }
 
-func (f *fixture) takeEvents() (events []string) {
-	for len(f.fakeRecorder.Events) > 0 {
-		events = append(events, <-f.fakeRecorder.Events)
-	}
-	return events
-}
-
 // verifyRequests and verifyEvents compare what there was since they were last called.
 func (f *fixture) verifyRequests(t *testing.T, want ...string) {
 	t.Helper()
@@ -337,9 +330,13 @@ func (f *fixture) verifyRequests(t *testing.T, want ...string) {
 	}
 }
 
-func (f *fixture) verifyEvents(t *testing.T, want ...string) {
+func (f *fixture) verifyEvents(t *testing.T, want string) {
 	t.Helper()
-	if got := f.takeEvents(); !slices.Equal(got, want) {
+	var events []string
+	for len(f.fakeRecorder.Events) > 0 {
+		events = append(events, <-f.fakeRecorder.Events)
+	}
+	if got := strings.Join(events, ", "); got != want {
 		t.Errorf("events = %q, want %q", got, want)
 	}
 }
@@ -409,6 +406,7 @@ func TestSyncHandler(t *testing.T) {
 	conflict := failing(apierrors.NewConflict(resource, "example-deployment", errors.New("has been modified")))
 
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	scaled := newDeploymentFor(newFoo(), withReplicas(7), available)
 	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
 	renamed := withDeploymentName("new-deployment")
 	replacement := newDeploymentFor(newFoo(renamed), available)
@@ -419,6 +417,19 @@ func TestSyncHandler(t *testing.T) {
 		replicasOverridden = "spec.replicas: desired 2, found 9"
 	)
 
+	// result has the events, a part of the error, and the Ready condition as verifyReady has it.
+	type result struct{ events, err, ready string }
+	isAvailable, isProgressing := result{ready: "True DeploymentAvailable"}, result{ready: "False DeploymentProgressing"}
+	synced, syncedAvailable := result{syncedEvent, "", "False DeploymentProgressing"}, result{syncedEvent, "", "True DeploymentAvailable"}
+	conflicting := result{conflictEvent, "not managed by Foo", "False ErrResourceExists (stalled)"}
+	rejected := func(err string) result {
+		return result{"Warning DeploymentRejected " + err, err, "False DeploymentRejected (stalled)"}
+	}
+	denied := rejected("denied by a webhook")
+	overridden := func(message string) result {
+		return result{"Warning DeploymentOverridden " + message, message, "False DeploymentOverridden (stalled)"}
+	}
+
 	for _, test := range []struct {
 		name    string
 		objects []runtime.Object
@@ -426,14 +437,12 @@ func TestSyncHandler(t *testing.T) {
 		image   string
 
 		requests []string
-		events   []string
-		err      string
-		ready    string
+		result   result
 		verify   func(t *testing.T, f *fixture)
 	}{
 		{name: "Foo gone"},
 		{name: "new Foo", objects: objects{newFoo()},
-			requests: []string{createDeployment, updateStatus}, events: []string{syncedEvent}, ready: "False DeploymentProgressing",
+			requests: []string{createDeployment, updateStatus}, result: synced,
 			verify: func(t *testing.T, f *fixture) {
 				got, want := f.deployment(t, "example-deployment"), newDeployment(newFoo())
 				if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !equality.Semantic.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
@@ -444,32 +453,30 @@ func TestSyncHandler(t *testing.T) {
 				}
 			}},
 		{name: "new Foo without replicas", objects: objects{newFoo(withoutReplicas)},
-			requests: []string{createDeployment, updateStatus}, events: []string{syncedEvent}, ready: "False DeploymentProgressing",
+			requests: []string{createDeployment, updateStatus}, result: synced,
 			verify: func(t *testing.T, f *fixture) {
 				if got := f.deployment(t, "example-deployment").Spec.Replicas; got != nil {
 					t.Errorf("replicas = %d, want the API server's default", *got)
 				}
 			}},
 		{name: "image of the configuration", objects: objects{newFoo()}, image: "nginx:1.27",
-			requests: []string{createDeployment, updateStatus}, events: []string{syncedEvent}, ready: "False DeploymentProgressing",
+			requests: []string{createDeployment, updateStatus}, result: synced,
 			verify: func(t *testing.T, f *fixture) {
 				if got := f.deployment(t, "example-deployment").Spec.Template.Spec.Containers[0].Image; got != "nginx:1.27" {
 					t.Errorf("image = %q", got)
 				}
 			}},
-		{name: "steady state", objects: objects{newFoo(observed), ours}, ready: "True DeploymentAvailable"},
-		{name: "no replicas, scaled by others", ready: "True DeploymentAvailable", objects: objects{
-			newFoo(withoutReplicas, observing(newDeploymentFor(newFoo(), withReplicas(7), available))),
-			newDeploymentFor(newFoo(), withReplicas(7), available)}},
-		{name: "rolled out", objects: objects{newFoo(progressing), ours},
-			requests: []string{updateStatus}, ready: "True DeploymentAvailable", verify: verifyStatusOfTwoReplicas},
+		{name: "steady state", objects: objects{newFoo(observed), ours}, result: isAvailable},
+		{name: "no replicas, scaled by others", result: isAvailable,
+			objects: objects{newFoo(withoutReplicas, observing(scaled)), scaled}},
+		{name: "rolled out", objects: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, result: isAvailable,
+			verify: verifyStatusOfTwoReplicas},
 		{name: "scaled", objects: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
-			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, events: []string{syncedEvent},
-			ready: "False DeploymentProgressing"},
+			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
 		{name: "generation without a change", objects: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
-			requests: []string{updateStatus}, events: []string{syncedEvent}, ready: "True DeploymentAvailable"},
-		{name: "drift of replicas", objects: objects{newFoo(observed), drifted},
-			requests: []string{getFoo, patchReplicas}, events: []string{syncedEvent}, ready: "True DeploymentAvailable"},
+			requests: []string{updateStatus}, result: syncedAvailable},
+		{name: "drift of replicas", objects: objects{newFoo(observed), drifted}, requests: []string{getFoo, patchReplicas},
+			result: syncedAvailable},
 		{name: "drift of image and labels",
 			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, func(object metav1.Object) {
 				object.SetLabels(map[string]string{"app": "other", "team": "a"})
@@ -481,7 +488,7 @@ func TestSyncHandler(t *testing.T) {
 			})},
 			requests: []string{getFoo, patchDeployment + ` {"metadata":{"labels":{"app":"nginx","controller":"example-foo"},"resourceVersion":"7"},"spec":{` +
 				`"template":{"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],` +
-				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`}, events: []string{syncedEvent}, ready: "True DeploymentAvailable",
+				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`}, result: syncedAvailable,
 			verify: func(t *testing.T, f *fixture) {
 				got := f.deployment(t, "example-deployment")
 				spec := got.Spec.Template.Spec
@@ -495,118 +502,111 @@ func TestSyncHandler(t *testing.T) {
 					t.Errorf("patched to %q, want %q", text, want)
 				}
 			}},
-		{name: "name conflict", objects: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)},
-			requests: []string{updateStatus}, events: []string{conflictEvent}, err: "not managed by Foo", ready: "False ErrResourceExists (stalled)"},
+		{name: "name conflict", objects: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, requests: []string{updateStatus},
+			result: conflicting},
 		{name: "earlier Foo of the name", objects: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
-			requests: []string{updateStatus}, events: []string{conflictEvent}, err: "not managed by Foo", ready: "False ErrResourceExists (stalled)"},
+			requests: []string{updateStatus}, result: conflicting},
 		{name: "ours exists, not in the cache", objects: objects{newFoo()},
 			answers:  answers{createDeployment: exists, getDeployment: returning(ours)},
-			requests: []string{createDeployment, getDeployment}, err: "the cache is stale"},
+			requests: []string{createDeployment, getDeployment}, result: result{err: "the cache is stale"}},
 		{name: "another exists, not in the cache", objects: objects{newFoo()},
 			answers:  answers{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
-			requests: []string{createDeployment, getDeployment, updateStatus}, events: []string{conflictEvent},
-			err: "not managed by Foo", ready: "False ErrResourceExists (stalled)"},
-		{name: "exists, gone by the live read", objects: objects{newFoo()}, answers: answers{createDeployment: exists, getDeployment: notFound},
-			requests: []string{createDeployment, getDeployment}, err: "not found"},
+			requests: []string{createDeployment, getDeployment, updateStatus}, result: conflicting},
+		{name: "exists, gone by the live read", objects: objects{newFoo()},
+			answers: answers{createDeployment: exists, getDeployment: notFound}, requests: []string{createDeployment, getDeployment},
+			result: result{err: "not found"}},
 		{name: "invalid", objects: objects{newFoo()}, answers: answers{createDeployment: failing(invalid)},
-			requests: []string{createDeployment, updateStatus}, events: []string{"Warning DeploymentRejected " + invalid.Error()},
-			err: invalid.Error(), ready: "False DeploymentRejected (stalled)"},
+			requests: []string{createDeployment, updateStatus}, result: rejected(invalid.Error())},
 		{name: "exceeded quota", objects: objects{newFoo()}, answers: answers{createDeployment: failing(quota)},
-			requests: []string{createDeployment, updateStatus}, events: []string{"Warning DeploymentRejected " + quota.Error()},
-			err: "exceeded quota", ready: "False DeploymentRejected (stalled)"},
+			requests: []string{createDeployment, updateStatus}, result: rejected(quota.Error())},
 		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: failing(webhook)},
-			requests: []string{createDeployment, updateStatus}, events: []string{deniedEvent},
-			err: "denied by a webhook", ready: "False DeploymentRejected (stalled)"},
+			requests: []string{createDeployment, updateStatus}, result: denied},
 		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: failing(webhook)},
-			requests: []string{getFoo, patchReplicas, updateStatus}, events: []string{deniedEvent},
-			err: "denied by a webhook", ready: "False DeploymentRejected (stalled)", verify: verifyStatusOfTwoReplicas},
+			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, verify: verifyStatusOfTwoReplicas},
 		{name: "namespace terminating", objects: objects{newFoo()}, answers: answers{createDeployment: failing(terminating)},
-			requests: []string{createDeployment}, err: "namespace is being terminated"},
+			requests: []string{createDeployment}, result: result{err: "namespace is being terminated"}},
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
-			requests: []string{createDeployment}, err: "etcd has no leader"},
+			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
 		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, err: "etcd has no leader"},
+			requests: []string{createDeployment, updateStatus}, result: result{err: "etcd has no leader"}},
 		{name: "conflict", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: conflict},
-			requests: []string{getFoo, patchReplicas}, err: "has been modified", ready: "True DeploymentAvailable"},
-		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, ready: "True DeploymentAvailable"},
-		{name: "Deployment being deleted", requests: []string{updateStatus}, ready: "False DeploymentProgressing",
+			requests: []string{getFoo, patchReplicas}, result: result{"", "has been modified", "True DeploymentAvailable"}},
+		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, result: isAvailable},
+		{name: "Deployment being deleted", requests: []string{updateStatus}, result: isProgressing,
 			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)}},
 
 		{name: "renamed", objects: objects{newFoo(observed, withGeneration(2), renamed), ours},
-			requests: []string{createNew, updateStatus}, events: []string{syncedEvent}, ready: "False DeploymentProgressing"},
-		{name: "renamed, replacement not available", objects: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))},
-			ready: "False DeploymentProgressing"},
-		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, ready: "False DeploymentProgressing",
+			requests: []string{createNew, updateStatus}, result: synced},
+		{name: "renamed, replacement not available",
+			objects: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))}, result: isProgressing},
+		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, result: isProgressing,
 			objects: objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, deleting)}},
 		{name: "renamed, replacement available", objects: objects{newFoo(renamed, observed), ours, replacement},
-			requests: []string{getFoo, pruneDeployment}, events: []string{prunedEvent}, ready: "True DeploymentAvailable"},
+			requests: []string{getFoo, pruneDeployment}, result: result{prunedEvent, "", "True DeploymentAvailable"}},
 		{name: "renamed, no replicas desired", objects: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
-			requests: []string{createNew, getFoo, pruneDeployment, updateStatus}, events: []string{prunedEvent, syncedEvent},
-			ready: "True DeploymentAvailable"},
-		{name: "renamed without replicas", requests: []string{createNew, updateStatus}, events: []string{syncedEvent},
-			objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), newDeploymentFor(newFoo(), withReplicas(7), available)},
-			ready:   "False DeploymentProgressing",
+			requests: []string{createNew, getFoo, pruneDeployment, updateStatus},
+			result:   result{prunedEvent + ", " + syncedEvent, "", "True DeploymentAvailable"}},
+		{name: "renamed without replicas", requests: []string{createNew, updateStatus}, result: synced,
+			objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), scaled},
 			verify: func(t *testing.T, f *fixture) {
 				if got := f.deployment(t, "new-deployment").Spec.Replicas; got == nil || *got != 7 {
 					t.Errorf("replicas = %v, want those of the superseded Deployment", got)
 				}
 			}},
-		{name: "renamed, name conflict", objects: objects{newFoo(withGeneration(2), renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
-			requests: []string{updateStatus}, events: []string{strings.ReplaceAll(conflictEvent, "example-deployment", "new-deployment")},
-			err: "not managed by Foo", ready: "False ErrResourceExists (stalled)", verify: verifyStatusOfTwoReplicas},
-		{name: "renamed, rejected", objects: objects{newFoo(withGeneration(2), renamed), ours}, answers: answers{createNew: failing(webhook)},
-			requests: []string{createNew, updateStatus}, events: []string{deniedEvent},
-			err: "denied by a webhook", ready: "False DeploymentRejected (stalled)", verify: verifyStatusOfTwoReplicas},
+		{name: "renamed, name conflict",
+			objects:  objects{newFoo(withGeneration(2), renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
+			requests: []string{updateStatus}, verify: verifyStatusOfTwoReplicas,
+			result: result{strings.ReplaceAll(conflictEvent, "example", "new"), conflicting.err, conflicting.ready}},
+		{name: "renamed, rejected", objects: objects{newFoo(withGeneration(2), renamed), ours},
+			answers: answers{createNew: failing(webhook)}, requests: []string{createNew, updateStatus}, result: denied,
+			verify: verifyStatusOfTwoReplicas},
 		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": failing(webhook)},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
-			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, events: []string{deniedEvent},
-			err: "denied by a webhook", ready: "False DeploymentRejected (stalled)"},
-		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement}, answers: answers{deleteDeployment: notFound},
-			requests: []string{getFoo, pruneDeployment}, ready: "True DeploymentAvailable"},
-		{name: "superseded being deleted", ready: "True DeploymentAvailable",
+			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, result: denied},
+		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
+			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, pruneDeployment}, result: isAvailable},
+		{name: "superseded being deleted", result: isAvailable,
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement}},
-		{name: "superseded not controlled", ready: "True DeploymentAvailable",
+		{name: "superseded not controlled", result: isAvailable,
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, notControlled), replacement}},
-		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement}, answers: answers{deleteDeployment: failing(webhook)},
-			requests: []string{getFoo, pruneDeployment, updateStatus}, events: []string{deniedEvent},
-			err: "denied by a webhook", ready: "False DeploymentRejected (stalled)"},
-		{name: "prune fails", objects: objects{newFoo(renamed, progressing), ours, replacement}, answers: answers{deleteDeployment: unavailable},
-			requests: []string{getFoo, pruneDeployment, updateStatus}, err: "etcd has no leader", ready: "True DeploymentAvailable"},
+		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement},
+			answers: answers{deleteDeployment: failing(webhook)}, requests: []string{getFoo, pruneDeployment, updateStatus},
+			result: denied},
+		{name: "prune fails", objects: objects{newFoo(renamed, progressing), ours, replacement},
+			answers: answers{deleteDeployment: unavailable}, requests: []string{getFoo, pruneDeployment, updateStatus},
+			result: result{"", "etcd has no leader", "True DeploymentAvailable"}},
 
-		{name: "admission changes the image", objects: objects{newFoo()}, answers: answers{createDeployment: mutating(withImage("mirror/nginx"))},
-			requests: []string{createDeployment, updateStatus}, events: []string{"Warning DeploymentOverridden " + imageOverridden},
-			err: imageOverridden, ready: "False DeploymentOverridden (stalled)"},
+		{name: "admission changes the image", objects: objects{newFoo()},
+			answers: answers{createDeployment: mutating(withImage("mirror/nginx"))}, requests: []string{createDeployment, updateStatus},
+			result: overridden(imageOverridden)},
 		{name: "admission removes labels", objects: objects{newFoo()}, answers: answers{createDeployment: mutating(withoutLabels)},
-			requests: []string{createDeployment, updateStatus}, events: []string{"Warning DeploymentOverridden " + labelsOverridden},
-			err: labelsOverridden, ready: "False DeploymentOverridden (stalled)"},
+			requests: []string{createDeployment, updateStatus}, result: overridden(labelsOverridden)},
 		{name: "admission overrides a change", objects: objects{newFoo(observed, withGeneration(2)), drifted},
-			answers:  answers{patchDeployment: returning(drifted)},
-			requests: []string{patchReplicas, updateStatus}, events: []string{"Warning DeploymentOverridden " + replicasOverridden},
-			err: replicasOverridden, ready: "False DeploymentOverridden (stalled)"},
+			answers: answers{patchDeployment: returning(drifted)}, requests: []string{patchReplicas, updateStatus},
+			result: overridden(replicasOverridden)},
 		{name: "admission overrides a correction", objects: objects{newFoo(observed), drifted},
-			answers:  answers{patchDeployment: returning(drifted)},
-			requests: []string{getFoo, patchReplicas, updateStatus}, events: []string{"Warning DeploymentOverridden " + replicasOverridden},
-			err: replicasOverridden, ready: "False DeploymentOverridden (stalled)"},
+			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
+			result: overridden(replicasOverridden)},
 	} {
 		// In a bubble the clock stands still, and a backoff does not end.
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.objects...)
 				f.answers, f.config.Image = test.answers, cmp.Or(test.image, f.config.Image)
-				verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
+				verifyError(t, f.syncHandler(t.Context(), objectRef), test.result.err)
 				f.verifyRequests(t, test.requests...)
-				f.verifyEvents(t, test.events...)
+				f.verifyEvents(t, test.result.events)
 				if test.objects != nil {
-					f.verifyReady(t, test.ready)
+					f.verifyReady(t, test.result.ready)
 				}
 				if test.verify != nil {
 					test.verify(t, f)
 				}
-				if test.answers == nil || strings.Contains(test.ready, foostatus.DeploymentOverridden) { // Nothing is left to do for now.
+				if test.answers == nil || strings.Contains(test.result.ready, foostatus.DeploymentOverridden) { // Nothing is left to do for now.
 					f.fillCaches(t)
-					verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
+					verifyError(t, f.syncHandler(t.Context(), objectRef), test.result.err)
 					f.verifyRequests(t)
-					f.verifyEvents(t)
+					f.verifyEvents(t, "")
 				}
 			})
 		})
@@ -741,39 +741,48 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 }
 
 func TestOverriddenByAnotherController(t *testing.T) {
+	const message = "spec.replicas: desired 2, found 9"
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		ours := newDeploymentFor(newFoo(), available)
 		f := newFixture(t, newFoo(observing(ours)), ours)
-		const message = "spec.replicas: desired 2, found 9"
 		for _, step := range []struct {
-			name     string
-			after    time.Duration
-			override bool
-			requests []string
-			events   []string
-			err      string
-			ready    string
+			name      string
+			after     time.Duration
+			overrides bool // Does the other controller set its replicas before the sync?
+			patches   bool
+			err       string
+			events    string
 		}{
-			{"first drift", 0, true, []string{getFoo, patchReplicas}, []string{syncedEvent}, "", "True DeploymentAvailable"},
-			{"restored", 0, true, []string{updateStatus}, []string{"Warning DeploymentOverridden " + message}, message, "False DeploymentOverridden (stalled)"},
-			{"end of backoff", time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
-			{"after backoff", 1, false, []string{getFoo, patchReplicas}, nil, message, "False DeploymentOverridden (stalled)"},
-			{"restored again", 0, true, nil, nil, message, "False DeploymentOverridden (stalled)"},
-			{"end of second backoff", 2*time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
-			{"after second backoff", 1, false, []string{getFoo, patchReplicas}, nil, message, "False DeploymentOverridden (stalled)"},
-			{"not restored", 4*time.Second - 1, false, nil, nil, message, "False DeploymentOverridden (stalled)"},
-			{"held for the backoff", 1, false, []string{updateStatus}, nil, "", "True DeploymentAvailable"},
-			{"drift much later", time.Hour, true, []string{getFoo, patchReplicas}, []string{syncedEvent}, "", "True DeploymentAvailable"},
+			{"first drift", 0, true, true, "", syncedEvent},
+			{"overridden", 0, true, false, message, "Warning DeploymentOverridden " + message},
+			{"end of backoff", time.Second - 1, false, false, message, ""},
+			{"after backoff", 1, false, true, message, ""},
+			{"overridden again", 0, true, false, message, ""},
+			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
+			{"after second backoff", 1, false, true, message, ""},
+			{"not overridden", 4*time.Second - 1, false, false, message, ""},
+			{"held for the backoff", 1, false, false, "", ""},
+			{"drift later", time.Minute, true, true, "", syncedEvent},
 		} {
 			time.Sleep(step.after)
-			if step.override {
+			if step.overrides {
 				f.edit(t, ours, withReplicas(9))
 			}
+			before := f.foo(t).Status
+			if err := f.syncHandler(t.Context(), objectRef); fmt.Sprint(err) != cmp.Or(step.err, "<nil>") {
+				t.Errorf("%s: error = %v, want %q", step.name, err, step.err)
+			}
+			var want []string
+			if step.patches {
+				want = append(want, getFoo, patchReplicas)
+			}
+			if !equality.Semantic.DeepEqual(before, f.foo(t).Status) {
+				want = append(want, updateStatus)
+			}
 			t.Log(step.name)
-			verifyError(t, f.syncHandler(t.Context(), objectRef), step.err)
-			f.verifyRequests(t, step.requests...)
-			f.verifyEvents(t, step.events...)
-			f.verifyReady(t, step.ready)
+			f.verifyRequests(t, want...)
+			f.verifyEvents(t, step.events)
+			f.verifyReady(t, map[bool]string{true: "True DeploymentAvailable", false: "False DeploymentOverridden (stalled)"}[step.err == ""])
 			f.fillCaches(t)
 		}
 	})
