@@ -737,6 +737,8 @@ func TestOverriddenByAnotherController(t *testing.T) {
 			{"not overridden", 4*time.Second - 1, false, false, message, ""},
 			{"held for the backoff", 1, false, false, "", ""},
 			{"drift later", time.Minute, true, true, "", syncedEvent},
+			{"overridden later", 0, true, false, message, "Warning DeploymentOverridden " + message},
+			{"after first backoff", time.Second, false, true, message, ""},
 		} {
 			time.Sleep(step.after)
 			if step.overrides {
@@ -776,68 +778,77 @@ func TestStalledIsLoggedOnce(t *testing.T) {
 }
 
 func TestHandlers(t *testing.T) {
-	// Both Foos desire the same Deployment.
-	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid"))
-	v8 := withResourceVersion("8")
-	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, func(object metav1.Object) { object.SetLabels(nil) })
+	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid")) // It desires the same Deployment.
+	v8, superseded := withResourceVersion("8"), withName("superseded")
+	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels)
 	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
+	tombstoneOf := func(deployment *appsv1.Deployment) cache.DeletedFinalStateUnknown {
+		return cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(deployment).String(), Obj: deployment}
+	}
 	withRef := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
 		return newDeploymentFor(newFoo(), func(object metav1.Object) { change(&object.GetOwnerReferences()[0]) })
 	}
-	updateFoo := func(options ...option) func(f *fixture) {
-		return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) }
-	}
-	updateDeployment := func(from, to *appsv1.Deployment) func(f *fixture) {
-		return func(f *fixture) { f.updateDeployment(from, to) }
-	}
-	addDeployment := func(deployment *appsv1.Deployment) func(f *fixture) {
+
+	type handle func(f *fixture)
+	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
+	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
+	deleteFoo := func(obj any) handle { return func(f *fixture) { f.deleteFoo(obj) } }
+	add := func(deployment *appsv1.Deployment) handle {
 		return func(f *fixture) { f.addDeployment(deployment, false) }
 	}
+	update := func(from, to *appsv1.Deployment) handle { return func(f *fixture) { f.updateDeployment(from, to) } }
+	remove := func(obj any) handle { return func(f *fixture) { f.deleteDeployment(obj) } }
+
+	// What is enqueued, by priority, and the Foos whose backoff is reset.
+	const (
+		none        = ""
+		low         = "low: example-foo"
+		high        = "high: example-foo"
+		highReset   = "high: example-foo, reset: example-foo"
+		bothReset   = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
+		alsoStalled = true
+	)
 	for _, test := range []struct {
 		name    string
-		handle  func(f *fixture)
+		handle  handle
+		want    string
 		stalled bool
-		// want is what is enqueued, behind its priority, and the Foos whose backoff is reset.
-		want string
 	}{
-		{name: "Foo added", handle: func(f *fixture) { f.addFoo(newFoo(), false) }, want: "high: example-foo"},
-		{name: "Foo of the initial list", handle: func(f *fixture) { f.addFoo(newFoo(), true) }, want: "low: example-foo"},
-		{name: "Foo resynced", handle: updateFoo(), want: "low: example-foo"},
-		{name: "spec changed", handle: updateFoo(v8, withGeneration(2)), want: "high: example-foo, forgotten: example-foo"},
-		{name: "Foo replaced", handle: updateFoo(v8, withUID("new-uid")), want: "high: example-foo, forgotten: example-foo"},
-		{name: "Foo being deleted", handle: updateFoo(v8, deleting), want: "high: example-foo, forgotten: example-foo"},
-		{name: "status changed", handle: updateFoo(v8, observing(ours)), want: "high: example-foo"},
-		{name: "stalled Foo resynced", stalled: true, handle: updateFoo(observing(ours))},
-		{name: "status of stalled Foo changed", stalled: true, handle: updateFoo(v8, observing(ours))},
-		{name: "spec of stalled Foo changed", stalled: true, handle: updateFoo(v8, withGeneration(2)), want: "high: example-foo, forgotten: example-foo"},
-		{name: "Foo deleted", handle: func(f *fixture) { f.deleteFoo(newFoo()) }, want: "high: example-foo"},
-		{name: "tombstone of a Foo", handle: func(f *fixture) { f.deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}) }, want: "high: example-foo"},
+		{"Foo added", addFoo(false), high, false},
+		{"Foo of the initial list", addFoo(true), low, false},
+		{"Foo resynced", updateFoo(), low, false},
+		{"Foo resynced, stalled", updateFoo(), none, alsoStalled},
+		{"spec changed", updateFoo(v8, withGeneration(2)), highReset, false},
+		{"spec changed, stalled", updateFoo(v8, withGeneration(2)), highReset, alsoStalled},
+		{"status changed", updateFoo(v8, observing(ours)), high, false},
+		{"status changed, stalled", updateFoo(v8, observing(ours)), none, alsoStalled},
+		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset, alsoStalled},
+		{"Foo being deleted", updateFoo(v8, deleting), highReset, alsoStalled},
+		{"Foo deleted", deleteFoo(newFoo()), high, false},
+		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high, false},
 
-		{name: "Deployment added", handle: addDeployment(ours), want: "high: example-foo"},
-		{name: "Deployment of the initial list", handle: func(f *fixture) { f.addDeployment(ours, true) }},
-		{name: "not controlled", handle: addDeployment(another)},
-		{name: "controlled by earlier Foo", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }))},
-		{name: "controlled by another kind", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }))},
-		{name: "controlled by another group", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" }))},
-		{name: "controlled by another version", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" })), want: "high: example-foo"},
-		{name: "owned, not controlled", handle: addDeployment(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil }))},
-		{name: "Deployment changed", handle: updateDeployment(ours, ours8), want: "high: example-foo"},
-		{name: "Deployment of stalled Foo changed", stalled: true, handle: updateDeployment(ours, ours8), want: "high: example-foo"},
-		{name: "Deployment resynced", handle: updateDeployment(ours, ours)},
-		{name: "not controlled, changed", handle: updateDeployment(another, another8)},
-		{name: "released", stalled: true, handle: updateDeployment(ours, another8), want: "high: example-foo waiting-foo, forgotten: example-foo waiting-foo"},
-		{name: "adopted", stalled: true, handle: updateDeployment(another, ours8), want: "high: example-foo waiting-foo, forgotten: example-foo waiting-foo"},
-		{name: "Deployment deleted", stalled: true, handle: func(f *fixture) { f.deleteDeployment(ours) }, want: "high: example-foo waiting-foo, forgotten: example-foo waiting-foo"},
-		{name: "not controlled, deleted", stalled: true, handle: func(f *fixture) { f.deleteDeployment(another) }, want: "high: example-foo waiting-foo, forgotten: example-foo waiting-foo"},
-		{name: "superseded Deployment deleted", stalled: true, handle: func(f *fixture) {
-			f.deleteDeployment(newDeploymentFor(newFoo(), withName("superseded")))
-		}, want: "high: example-foo"},
-		{name: "tombstone of a Deployment", stalled: true, handle: func(f *fixture) {
-			f.deleteDeployment(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours})
-		}, want: "high: example-foo waiting-foo, forgotten: example-foo waiting-foo"},
-		{name: "Deployment of another namespace deleted", handle: func(f *fixture) {
-			f.deleteDeployment(newDeploymentFor(newFoo(), func(object metav1.Object) { object.SetNamespace("other") }))
-		}},
+		{"Deployment added", add(ours), high, false},
+		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none, false},
+		{"not controlled", add(another), none, false},
+		{"earlier Foo", add(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" })), none, false},
+		{"another kind", add(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" })), none, false},
+		{"another group", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" })), none, false},
+		{"another version", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = samplev1alpha1.GroupName + "/v1" })), high, false},
+		{"owner but not controller", add(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil })), none, false},
+		{"Deployment changed", update(ours, ours8), high, false},
+		{"Deployment changed, stalled", update(ours, ours8), high, alsoStalled},
+		{"Deployment resynced", update(ours, ours), none, false},
+		{"not controlled, changed", update(another, another8), none, false},
+		{"released", update(ours, another8), bothReset, alsoStalled},
+		{"adopted", update(another, ours8), bothReset, alsoStalled},
+		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
+			high, false},
+		{"deleted", remove(ours), bothReset, alsoStalled},
+		{"not controlled, deleted", remove(another), bothReset, alsoStalled},
+		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high, alsoStalled},
+		{"tombstone", remove(tombstoneOf(ours)), bothReset, alsoStalled},
+		{"tombstone of a superseded", remove(tombstoneOf(newDeploymentFor(newFoo(), superseded))), high, false},
+		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), func(o metav1.Object) { o.SetNamespace("other") })), none, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
@@ -852,27 +863,26 @@ func TestHandlers(t *testing.T) {
 				f.workqueue.AddLowPriority(cache.ObjectName{}) // What is handed out before it has high priority.
 				test.handle(f)
 
-				var got []string
-				queued := map[string][]string{}
+				names := map[string][]string{}
 				for priority := "high"; f.workqueue.Len() > 0; {
 					key, _ := f.workqueue.Get()
 					if key == (cache.ObjectName{}) {
 						priority = "low"
-					} else {
-						queued[priority] = append(queued[priority], key.Name)
+						continue
 					}
+					names[priority] = append(names[priority], key.Name)
 				}
 				for _, key := range keys {
 					if f.workqueue.NumRequeues(key)+f.stalledBackoff.NumRequeues(key) == 0 {
-						queued["forgotten"] = append(queued["forgotten"], key.Name)
+						names["reset"] = append(names["reset"], key.Name)
 					}
 				}
-				for _, list := range []string{"high", "low", "forgotten"} {
-					if names := queued[list]; names != nil {
-						slices.Sort(names) // An index has no order.
-						got = append(got, list+": "+strings.Join(names, " "))
-					}
+				var got []string
+				for list, names := range names {
+					slices.Sort(names) // An index has no order, nor has a map.
+					got = append(got, list+": "+strings.Join(names, " "))
 				}
+				slices.Sort(got)
 				if got := strings.Join(got, ", "); got != test.want {
 					t.Errorf("got %q, want %q", got, test.want)
 				}
