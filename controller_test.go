@@ -399,6 +399,21 @@ func TestSyncHandler(t *testing.T) {
 		replicasOverridden = "spec.replicas: desired 2, found 9"
 	)
 
+	extended := func(object metav1.Object) {
+		object.GetLabels()["team"] = "a"
+		template := &object.(*appsv1.Deployment).Spec.Template
+		template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
+		template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
+	}
+	tampered := func(object metav1.Object) {
+		object.GetLabels()["app"] = "other"
+		delete(object.(*appsv1.Deployment).Spec.Template.Labels, "app")
+		withImage("apache")(object)
+	}
+	twoReplicas := &samplev1alpha1.FooStatus{
+		ObservedGeneration: 1, Replicas: 2, AvailableReplicas: 2, Selector: "app=nginx,controller=example-foo",
+	}
 	// result has the events, a part of the error, and the Ready condition as verifyReady has it.
 	type result struct{ events, err, ready string }
 	isAvailable, isProgressing := result{ready: "True DeploymentAvailable"}, result{ready: "False DeploymentProgressing"}
@@ -420,70 +435,33 @@ func TestSyncHandler(t *testing.T) {
 
 		requests []string
 		result   result
-		verify   func(t *testing.T, f *fixture)
+		// If they are given, the Deployment and the status, without conditions, afterwards.
+		deployment *appsv1.Deployment
+		status     *samplev1alpha1.FooStatus
 	}{
 		{name: "Foo gone"},
-		{name: "new Foo", objects: objects{newFoo()},
-			requests: []string{createDeployment, updateStatus}, result: synced,
-			verify: func(t *testing.T, f *fixture) {
-				got, want := f.deployment(t, "example-deployment"), newDeployment(newFoo())
-				if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !equality.Semantic.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
-					t.Errorf("created %v, want %v", got, want)
-				}
-				if status := f.foo(t).Status; status.Selector != "app=nginx,controller=example-foo" || status.ObservedGeneration != 1 {
-					t.Errorf("status = %+v", status)
-				}
-			}},
-		{name: "new Foo without replicas", objects: objects{newFoo(withoutReplicas)},
-			requests: []string{createDeployment, updateStatus}, result: synced,
-			verify: func(t *testing.T, f *fixture) {
-				if got := f.deployment(t, "example-deployment").Spec.Replicas; got != nil {
-					t.Errorf("replicas = %d, want the API server's default", *got)
-				}
-			}},
+		{name: "new Foo", objects: objects{newFoo()}, requests: []string{createDeployment, updateStatus}, result: synced,
+			deployment: newDeployment(newFoo())},
+		{name: "new Foo without replicas", objects: objects{newFoo(withoutReplicas)}, requests: []string{createDeployment, updateStatus},
+			result: synced, deployment: newDeployment(newFoo(withoutReplicas))},
 		{name: "image of the configuration", objects: objects{newFoo()}, image: "nginx:1.27",
-			requests: []string{createDeployment, updateStatus}, result: synced,
-			verify: func(t *testing.T, f *fixture) {
-				if got := f.deployment(t, "example-deployment").Spec.Template.Spec.Containers[0].Image; got != "nginx:1.27" {
-					t.Errorf("image = %q", got)
-				}
-			}},
+			requests: []string{createDeployment, updateStatus}, result: synced, deployment: newDeploymentFor(newFoo(), withImage("nginx:1.27"))},
 		{name: "steady state", objects: objects{newFoo(observed), ours}, result: isAvailable},
 		{name: "no replicas, scaled by others", result: isAvailable,
 			objects: objects{newFoo(withoutReplicas, observing(scaled)), scaled}},
 		{name: "rolled out", objects: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, result: isAvailable,
-			verify: verifyStatusOfTwoReplicas},
+			status: twoReplicas},
 		{name: "scaled", objects: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
 			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
 		{name: "generation without a change", objects: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, result: syncedAvailable},
 		{name: "drift of replicas", objects: objects{newFoo(observed), drifted}, requests: []string{getFoo, patchReplicas},
 			result: syncedAvailable},
-		{name: "drift of image and labels",
-			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, func(object metav1.Object) {
-				object.SetLabels(map[string]string{"app": "other", "team": "a"})
-				template := &object.(*appsv1.Deployment).Spec.Template
-				template.Labels = map[string]string{"controller": "example-foo"}
-				template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
-				template.Spec.Containers = []corev1.Container{
-					{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "apache", ImagePullPolicy: corev1.PullAlways}}
-			})},
-			requests: []string{getFoo, patchDeployment + ` {"metadata":{"labels":{"app":"nginx","controller":"example-foo"},"resourceVersion":"7"},"spec":{` +
-				`"template":{"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],` +
-				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`}, result: syncedAvailable,
-			verify: func(t *testing.T, f *fixture) {
-				got := f.deployment(t, "example-deployment")
-				spec := got.Spec.Template.Spec
-				slices.SortFunc(spec.Containers, func(a, b corev1.Container) int { return strings.Compare(a.Name, b.Name) })
-				text := fmt.Sprint(got.Labels, got.Spec.Template.Labels, len(got.Spec.Template.Annotations))
-				for _, container := range spec.Containers {
-					text += fmt.Sprintf(" %s=%s %s", container.Name, container.Image, container.ImagePullPolicy)
-				}
-				if want := "map[app:nginx controller:example-foo team:a] map[app:nginx controller:example-foo] 1" +
-					" nginx=nginx:latest Always sidecar=sidecar "; text != want {
-					t.Errorf("patched to %q, want %q", text, want)
-				}
-			}},
+		{name: "drift of image and labels", objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, extended, tampered)},
+			requests: []string{getFoo, patchDeployment + ` {"metadata":{"labels":{"app":"nginx"},"resourceVersion":"7"},"spec":{"template":{` +
+				`"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"nginx"},{"name":"sidecar"}],` +
+				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
+			result: syncedAvailable, deployment: newDeploymentFor(newFoo(), extended)},
 		{name: "name conflict", objects: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, requests: []string{updateStatus},
 			result: conflicting},
 		{name: "earlier Foo of the name", objects: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
@@ -504,7 +482,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: failing(webhook)},
 			requests: []string{createDeployment, updateStatus}, result: denied},
 		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: failing(webhook)},
-			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, verify: verifyStatusOfTwoReplicas},
+			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, status: twoReplicas},
 		{name: "namespace terminating", objects: objects{newFoo()}, answers: answers{createDeployment: failing(terminating)},
 			requests: []string{createDeployment}, result: result{err: "namespace is being terminated"}},
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
@@ -528,20 +506,15 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed, no replicas desired", objects: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
 			requests: []string{createNew, getFoo, pruneDeployment, updateStatus},
 			result:   result{prunedEvent + ", " + syncedEvent, "", "True DeploymentAvailable"}},
-		{name: "renamed without replicas", requests: []string{createNew, updateStatus}, result: synced,
-			objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), scaled},
-			verify: func(t *testing.T, f *fixture) {
-				if got := f.deployment(t, "new-deployment").Spec.Replicas; got == nil || *got != 7 {
-					t.Errorf("replicas = %v, want those of the superseded Deployment", got)
-				}
-			}},
+		{name: "renamed without replicas", objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), scaled},
+			requests: []string{createNew, updateStatus}, result: synced, deployment: newDeploymentFor(newFoo(renamed), withReplicas(7))},
 		{name: "renamed, name conflict",
-			objects:  objects{newFoo(withGeneration(2), renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
-			requests: []string{updateStatus}, verify: verifyStatusOfTwoReplicas,
+			objects:  objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
+			requests: []string{updateStatus}, status: twoReplicas,
 			result: result{strings.ReplaceAll(conflictEvent, "example", "new"), conflicting.err, conflicting.ready}},
-		{name: "renamed, rejected", objects: objects{newFoo(withGeneration(2), renamed), ours},
+		{name: "renamed, rejected", objects: objects{newFoo(renamed), ours},
 			answers: answers{createNew: failing(webhook)}, requests: []string{createNew, updateStatus}, result: denied,
-			verify: verifyStatusOfTwoReplicas},
+			status: twoReplicas},
 		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": failing(webhook)},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
 			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, result: denied},
@@ -581,8 +554,18 @@ func TestSyncHandler(t *testing.T) {
 				if test.objects != nil {
 					f.verifyReady(t, test.result.ready)
 				}
-				if test.verify != nil {
-					test.verify(t, f)
+				if want := test.deployment; want != nil {
+					got := f.deployment(t, want.Name)
+					if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !reflect.DeepEqual(got.Labels, want.Labels) ||
+						!reflect.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
+						t.Errorf("Deployment = %v, want %v", got, want)
+					}
+				}
+				if test.status != nil {
+					got := f.foo(t).Status
+					if got.Conditions = nil; !reflect.DeepEqual(&got, test.status) {
+						t.Errorf("status = %+v, want %+v", got, test.status)
+					}
 				}
 				if test.answers == nil || strings.Contains(test.result.ready, foostatus.DeploymentOverridden) { // Nothing is left to do for now.
 					f.fillCaches(t)
@@ -592,13 +575,6 @@ func TestSyncHandler(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func verifyStatusOfTwoReplicas(t *testing.T, f *fixture) {
-	t.Helper()
-	if status := f.foo(t).Status; status.Replicas != 2 || status.AvailableReplicas != 2 || status.Selector != "app=nginx,controller=example-foo" {
-		t.Errorf("status = %+v, want that of the Deployment with 2 replicas", status)
 	}
 }
 
@@ -1106,31 +1082,25 @@ func TestClassicAPI(t *testing.T) {
 }
 
 func TestTrim(t *testing.T) {
-	managed := func(object metav1.Object) { object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}}) }
-	annotated := func(object metav1.Object) { object.SetAnnotations(map[string]string{"note": "value"}) }
-	ours := newDeploymentFor(newFoo(), available, annotated)
-	metadata := &appsv1.Deployment{ObjectMeta: ours.ObjectMeta}
-	metadata.Labels, metadata.Annotations, metadata.OwnerReferences = nil, nil, nil
-	another := *metadata
-	another.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newFoo(), corev1.SchemeGroupVersion.WithKind("Bar"))}
-	tombstone := cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}
-	for _, test := range []struct {
-		name      string
-		obj, want any
-	}{
-		{"Deployment of a Foo", newDeploymentFor(newFoo(), available, annotated, managed), ours},
-		{"not controlled", newDeploymentFor(newFoo(), available, annotated, managed, notControlled), metadata},
-		{"another controller", newDeploymentFor(newFoo(), available, annotated, managed, func(object metav1.Object) {
-			object.SetOwnerReferences(another.OwnerReferences)
-		}), &another},
-		{"Foo", newFoo(annotated, managed, observing(ours)), newFoo(annotated, observing(ours))},
-		{"tombstone", tombstone, tombstone},
+	full := func(object metav1.Object) {
+		object.SetAnnotations(map[string]string{"note": "value"})
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+	}
+	withoutManagedFields := func(object metav1.Object) { object.SetManagedFields(nil) }
+	anotherKind := func(object metav1.Object) { object.GetOwnerReferences()[0].Kind = "Bar" }
+	metadataOf := func(d *appsv1.Deployment) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID,
+			ResourceVersion: d.ResourceVersion, Generation: d.Generation, OwnerReferences: d.OwnerReferences}}
+	}
+	for name, test := range map[string]struct{ obj, want any }{
+		"Deployment of a Foo": {newDeploymentFor(newFoo(), available, full), newDeploymentFor(newFoo(), available, full, withoutManagedFields)},
+		"not controlled":      {newDeploymentFor(newFoo(), available, full, notControlled), metadataOf(newDeploymentFor(newFoo(), notControlled))},
+		"another controller":  {newDeploymentFor(newFoo(), available, full, anotherKind), metadataOf(newDeploymentFor(newFoo(), anotherKind))},
+		"Foo":                 {newFoo(full), newFoo(full, withoutManagedFields)},
+		"tombstone":           {cache.DeletedFinalStateUnknown{Key: "key", Obj: newFoo(full)}, cache.DeletedFinalStateUnknown{Key: "key", Obj: newFoo(full)}},
 	} {
-		if foo, ok := test.want.(*samplev1alpha1.Foo); ok {
-			foo.Status = test.obj.(*samplev1alpha1.Foo).Status // Which has the time.
-		}
 		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: trim() = %v, want %v", test.name, got, test.want)
+			t.Errorf("%s: trim() = %v, want %v", name, got, test.want)
 		}
 	}
 }
