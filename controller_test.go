@@ -229,20 +229,30 @@ func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixtu
 }
 
 func (f *fixture) newController(t testing.TB, configs ...Config) {
-	_, ctx := ktesting.NewTestContext(t)
+	ctx := klog.NewContext(t.Context(), klog.Logger{}) // A benchmark must not measure the log.
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
 		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos(), configs...)
 	t.Cleanup(f.eventBroadcaster.Shutdown)
 	t.Cleanup(f.workqueue.ShutDown)
-	f.recorder = f.fakeRecorder
+	if f.fakeRecorder != nil {
+		f.recorder = f.fakeRecorder
+	}
 }
 
-// startInformers starts the informers, which run until ctx is done and the test ends.
-func (f *fixture) startInformers(ctx context.Context, t *testing.T) {
+// run runs the informers and the controller until stop is called. What Run returns is in returned.
+func (f *fixture) run(t *testing.T) (stop context.CancelFunc, returned chan error) {
+	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(f.kubeInformers.Shutdown)
 	t.Cleanup(f.sampleInformers.Shutdown)
 	f.kubeInformers.StartWithContext(ctx)
 	f.sampleInformers.StartWithContext(ctx)
+	synctest.Wait() // The caches have synced.
+	if f.Controller == nil {
+		f.newController(t)
+	}
+	returned = make(chan error, 1)
+	go func() { returned <- f.Run(ctx, 1) }()
+	return stop, returned
 }
 
 func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -934,7 +944,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 				if f.workqueue.Len() != 0 {
 					t.Errorf("step %d: queued again before %s", i, step.delay)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 			} else {
 				time.Sleep(time.Hour)
 			}
@@ -960,20 +970,15 @@ func TestRunDrains(t *testing.T) {
 			<-proceed
 			return nil, nil
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		f.startInformers(ctx, t)
-		returned := make(chan error, 1)
-		go func() { returned <- f.Run(ctx, 1) }()
+		stop, returned := f.run(t)
 		<-creating
-		cancel()
+		stop()
 		synctest.Wait()
 		if len(returned) > 0 {
 			t.Fatalf("Run() = %v while a sync is running", <-returned)
 		}
 		close(proceed)
-		if err := <-returned; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
+		must(t, <-returned)
 		if got := f.takeRequests(); !strings.HasPrefix(got[len(got)-1], "update foos/status") {
 			t.Errorf("requests = %q, want the running sync to finish", got)
 		}
@@ -1002,15 +1007,11 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t, Config{ShutdownTimeout: time.Minute})
 		f.kubeclientset = hangingClient{Interface: f.kubeClient}
-		ctx, cancel := context.WithCancel(t.Context())
-		f.startInformers(ctx, t)
-		returned := make(chan error, 1)
-		go func() { returned <- f.Run(ctx, 1) }()
+		stop, returned := f.run(t)
 		time.Sleep(time.Hour)
 		start := time.Now()
-		cancel()
-		err := <-returned
-		verifyError(t, err, "1m0s")
+		stop()
+		verifyError(t, <-returned, "1m0s")
 		if got := time.Since(start); got != time.Minute {
 			t.Errorf("Run() returned after %s, want the timeout", got)
 		}
@@ -1029,55 +1030,48 @@ func TestRunWithoutSyncedCaches(t *testing.T) {
 
 func TestRunWithRunningInformers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		foo := newFoo()
-		f := newFixtureWithoutController(t, foo, newFoo(withName("panicking-foo"), withDeploymentName("panicking")))
-		ctx, cancel := context.WithCancel(t.Context())
+		f := newFixtureWithoutController(t, newFoo(), newFoo(withName("panicking-foo"), withDeploymentName("panicking")))
+		f.fakeRecorder = nil // Events go to the API server.
 		f.kubeInformers.Apps().V1().Deployments().Informer()
 		f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer()
-		f.startInformers(ctx, t)
-		synctest.Wait() // The caches have synced.
-		f.newController(t)
 		f.answers["create deployments panicking"] = func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }
-		returned := make(chan error, 1)
-		go func() { returned <- f.Run(ctx, 1) }()
+		stop, returned := f.run(t)
 		time.Sleep(time.Minute)
-		f.deployment(t, "example-deployment") // It was created: the worker has survived the panics.
-		f.verifyReady(t, "False DeploymentProgressing")
-
-		f.edit(t, newDeployment(foo), available, withResourceVersion("8"))
+		f.verifyReady(t, "False DeploymentProgressing") // The only worker has survived the panics.
+		if got := f.takeRequests(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "create events ") }) {
+			t.Errorf("requests = %q, want an event", got)
+		}
+		f.edit(t, newDeployment(newFoo()), available, withResourceVersion("8"))
 		time.Sleep(time.Minute)
 		f.verifyReady(t, "True DeploymentAvailable")
-		cancel()
-		if err := <-returned; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
+		stop()
+		must(t, <-returned)
 	})
 }
 
 // TestClassicAPI uses what tests of the classic sample-controller use.
 func TestClassicAPI(t *testing.T) {
-	f := newFixtureWithoutController(t, newFoo())
+	foo := newFoo()
+	f := newFixtureWithoutController(t, foo)
 	_, ctx := ktesting.NewTestContext(t)
 	fooInformer := f.sampleInformers.Samplecontroller().V1alpha1().Foos()
-	var c *Controller = NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
+	c := NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
+	t.Cleanup(c.eventBroadcaster.Shutdown)
 	c.foosSynced = func() bool { return true }
 	c.deploymentsSynced = func() bool { return true }
 	c.recorder = record.NewFakeRecorder(10)
-	t.Cleanup(c.eventBroadcaster.Shutdown)
-	foo := newFoo()
 	must(t, fooInformer.Informer().GetIndexer().Add(foo))
-	c.enqueueFoo(foo, "test")
-	key, _ := c.workqueue.Get()
+	key, err := cache.ObjectToName(foo)
+	must(t, err)
 	must(t, c.syncHandler(ctx, key))
-	c.workqueue.Forget(key)
-	c.workqueue.Done(key)
+	f.verifyRequests(t, createDeployment, updateStatus)
+	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
+		t.Errorf("created %v, want %v", got.Spec, want.Spec)
+	}
 	c.handleObject(newDeployment(foo))
 	c.workqueue.ShutDown()
 	if !c.processNextWorkItem(ctx) || c.processNextWorkItem(ctx) {
 		t.Error("processNextWorkItem() does not return whether there was an item")
-	}
-	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
-		t.Errorf("created %v, want %v", got.Spec, want.Spec)
 	}
 }
 
@@ -1208,16 +1202,14 @@ func BenchmarkNoOpSync(b *testing.B) {
 // BenchmarkHandlers measures what an event costs until its Foo is enqueued or not.
 func BenchmarkHandlers(b *testing.B) {
 	ours, another := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), notControlled)
-	changed := newDeploymentFor(newFoo(), available, withResourceVersion("8"), withName("example-deployment"), withReplicas(3))
+	changed := newDeploymentFor(newFoo(), available, withResourceVersion("8"), withReplicas(3))
 	foo := newFoo(observing(ours))
 	for name, handle := range map[string]func(f *fixture){
-		"Foo added":                 func(f *fixture) { f.addFoo(foo, false) },
-		"Foo resynced":              func(f *fixture) { f.updateFoo(foo, foo) },
-		"Deployment added":          func(f *fixture) { f.addDeployment(ours, false) },
+		"Foo":                       func(f *fixture) { f.addFoo(foo, false) },
+		"Foo, resync":               func(f *fixture) { f.updateFoo(foo, foo) },
+		"Deployment":                func(f *fixture) { f.updateDeployment(ours, changed) },
+		"Deployment, deleted":       func(f *fixture) { f.deleteDeployment(ours) },
 		"Deployment not controlled": func(f *fixture) { f.addDeployment(another, false) },
-		"Deployment resynced":       func(f *fixture) { f.updateDeployment(ours, ours) },
-		"Deployment changed":        func(f *fixture) { f.updateDeployment(ours, changed) },
-		"Deployment deleted":        func(f *fixture) { f.deleteDeployment(ours) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			f := newFixture(b, foo, ours)

@@ -19,6 +19,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -62,7 +63,8 @@ func TestWatchErrorsLast(t *testing.T) {
 	watchErrors.Handle(t.Context(), reflector, apierrors.NewUnauthorized("invalid bearer token"))
 	watchErrors.Handle(t.Context(), reflector, notFound)
 	// How a watch usually ends.
-	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), apierrors.NewGone("too old")} {
+	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}
+	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), gone} {
 		watchErrors.Handle(t.Context(), reflector, err)
 	}
 	if got := watchErrors.Last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
