@@ -108,6 +108,7 @@ func newDeploymentFor(foo *samplev1alpha1.Foo, options ...option) *appsv1.Deploy
 	return deployment
 }
 
+func withNamespace(name string) option    { return func(o metav1.Object) { o.SetNamespace(name) } }
 func withName(name string) option         { return func(o metav1.Object) { o.SetName(name) } }
 func withUID(uid types.UID) option        { return func(o metav1.Object) { o.SetUID(uid) } }
 func withGeneration(i int64) option       { return func(o metav1.Object) { o.SetGeneration(i) } }
@@ -130,6 +131,10 @@ func withDeploymentName(name string) option {
 
 func withImage(image string) option {
 	return func(object metav1.Object) { object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Image = image }
+}
+
+func withContainerName(name string) option {
+	return func(object metav1.Object) { object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Name = name }
 }
 
 func deleting(object metav1.Object) {
@@ -472,6 +477,11 @@ func TestSyncHandler(t *testing.T) {
 				`"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"nginx"},{"name":"sidecar"}],` +
 				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
 			result: syncedAvailable, deployment: newDeploymentFor(newFoo(), extended)},
+		{name: "container missing", objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withContainerName("other"))},
+			requests: []string{getFoo, patchDeployment + ` {"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{` +
+				`"$setElementOrder/containers":[{"name":"other"},{"name":"nginx"}],` +
+				`"containers":[{"image":"nginx:latest","name":"nginx","resources":{}}]}}}}`},
+			result: syncedAvailable},
 		{name: "name conflict", objects: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, requests: []string{updateStatus},
 			result: conflicting},
 		{name: "earlier Foo of the name", objects: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
@@ -534,6 +544,8 @@ func TestSyncHandler(t *testing.T) {
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement}},
 		{name: "superseded not controlled", result: isAvailable,
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, notControlled), replacement}},
+		{name: "Deployment in another namespace", result: isAvailable,
+			objects: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}},
 		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement},
 			answers: answers{deleteDeployment: failing(webhook)}, requests: []string{getFoo, pruneDeployment, updateStatus},
 			result: denied},
@@ -640,10 +652,12 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
 	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
 
+	f.correctionBackoff.Next(objectRef.String(), time.Now())
 	must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
 	f.fillCaches(t)
-	if err := f.syncHandler(t.Context(), objectRef); err != nil || f.consistencyStore.HasWritten(objectRef, "foo-uid") {
-		t.Errorf("error = %v, HasWritten() = %v after the Foo is gone", err, f.consistencyStore.HasWritten(objectRef, "foo-uid"))
+	must(t, f.syncHandler(t.Context(), objectRef))
+	if f.consistencyStore.HasWritten(objectRef, "foo-uid") || f.correctionBackoff.Get(objectRef.String()) != 0 {
+		t.Error("writes or a backoff are recorded for a Foo that is gone")
 	}
 }
 
@@ -834,7 +848,7 @@ func TestHandlers(t *testing.T) {
 		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high, alsoStalled},
 		{"tombstone", remove(tombstoneOf(ours)), bothReset, alsoStalled},
 		{"tombstone of a superseded", remove(tombstoneOf(newDeploymentFor(newFoo(), superseded))), high, false},
-		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), func(o metav1.Object) { o.SetNamespace("other") })), none, false},
+		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
@@ -899,6 +913,8 @@ func TestProcessNextWorkItem(t *testing.T) {
 		resource := appsv1.Resource("deployments")
 		stalled := failing(apierrors.NewForbidden(resource, "example-deployment", errors.New("exceeded quota")))
 		conflict := failing(apierrors.NewConflict(resource, "example-deployment", errors.New("modified")))
+		terminating := apierrors.NewForbidden(resource, "example-deployment", errors.New("namespace is being terminated"))
+		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		for i, step := range []struct {
 			create  answer
 			result  string
@@ -908,6 +924,8 @@ func TestProcessNextWorkItem(t *testing.T) {
 		}{
 			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{conflict, "conflict", 10 * time.Millisecond, "", 2},
+			{failing(apierrors.NewNotFound(resource, "example-deployment")), "conflict", 20 * time.Millisecond, "", 3},
+			{failing(terminating), "conflict", 40 * time.Millisecond, "", 4},
 			{stalled, "stalled", 5 * time.Millisecond, "", 0},
 			{stalled, "stalled", 10 * time.Millisecond, "", 0},
 			{stalled, "stalled", 20 * time.Millisecond, "", 0},
@@ -1019,13 +1037,17 @@ func TestRunShutdownTimeout(t *testing.T) {
 }
 
 func TestRunWithoutSyncedCaches(t *testing.T) {
-	f := newFixture(t, newFoo())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := f.Run(ctx, 1); err != nil {
-		t.Errorf("Run() = %v", err)
-	}
-	f.verifyRequests(t)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.deploymentsSynced = func() bool { return false }
+		stop, returned := f.run(t)
+		time.Sleep(time.Hour)
+		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
+			t.Errorf("requests = %q, want Run() to wait", got)
+		}
+		stop()
+		must(t, <-returned)
+	})
 }
 
 func TestRunWithRunningInformers(t *testing.T) {

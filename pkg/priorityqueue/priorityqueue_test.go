@@ -81,8 +81,9 @@ func TestOrder(t *testing.T) {
 		"low keeps its place when added with low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
-			q.AddLowPriority("a")
-		}, []string{"a", "b"}},
+			q.AddLowPriority("c")
+			q.AddLowPriority("b")
+		}, []string{"a", "b", "c"}},
 		"high stays high when added with low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.Add("b")
