@@ -163,10 +163,23 @@ func failing(err error) answer {
 	return func(clienttesting.Action) (runtime.Object, error) { return nil, err }
 }
 
-var unavailable = failing(apierrors.NewServiceUnavailable("etcd has no leader"))
-
 func returning(object runtime.Object) answer {
 	return func(clienttesting.Action) (runtime.Object, error) { return object, nil }
+}
+
+var (
+	unavailable = failing(apierrors.NewServiceUnavailable("etcd has no leader"))
+	exists      = failing(apierrors.NewAlreadyExists(deploymentResource, "example-deployment"))
+	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
+	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))
+	webhook     = failing(apierrors.NewBadRequest("denied by a webhook"))
+)
+
+// terminating is the answer to a creation in a namespace that is being deleted.
+func terminating(clienttesting.Action) (runtime.Object, error) {
+	err := apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("namespace is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return nil, err
 }
 
 // mutating is an admission webhook that changes what is created.
@@ -392,16 +405,8 @@ func (f *fixture) edit(t *testing.T, deployment *appsv1.Deployment, options ...o
 }
 
 func TestSyncHandler(t *testing.T) {
-	resource := appsv1.Resource("deployments")
 	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "example-deployment", nil)
-	quota := apierrors.NewForbidden(resource, "example-deployment", errors.New("exceeded quota"))
-	terminating := apierrors.NewForbidden(resource, "example-deployment", errors.New("namespace is being terminated"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	webhook := apierrors.NewBadRequest("denied by a webhook")
-	exists := failing(apierrors.NewAlreadyExists(resource, "example-deployment"))
-	notFound := failing(apierrors.NewNotFound(resource, "example-deployment"))
-	conflict := failing(apierrors.NewConflict(resource, "example-deployment", errors.New("has been modified")))
-
+	quota := apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("exceeded quota"))
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
 	scaled := newDeploymentFor(newFoo(), withReplicas(7), available)
 	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
@@ -499,11 +504,11 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{createDeployment, updateStatus}, result: rejected(invalid.Error())},
 		{name: "exceeded quota", objects: objects{newFoo()}, answers: answers{createDeployment: failing(quota)},
 			requests: []string{createDeployment, updateStatus}, result: rejected(quota.Error())},
-		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: failing(webhook)},
+		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: webhook},
 			requests: []string{createDeployment, updateStatus}, result: denied},
-		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: failing(webhook)},
+		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: webhook},
 			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, status: twoReplicas},
-		{name: "namespace terminating", objects: objects{newFoo()}, answers: answers{createDeployment: failing(terminating)},
+		{name: "namespace terminating", objects: objects{newFoo()}, answers: answers{createDeployment: terminating},
 			requests: []string{createDeployment}, result: result{err: "namespace is being terminated"}},
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
 			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
@@ -533,9 +538,9 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{updateStatus}, status: twoReplicas,
 			result: result{strings.ReplaceAll(conflictEvent, "example", "new"), conflicting.err, conflicting.ready}},
 		{name: "renamed, rejected", objects: objects{newFoo(renamed), ours},
-			answers: answers{createNew: failing(webhook)}, requests: []string{createNew, updateStatus}, result: denied,
+			answers: answers{createNew: webhook}, requests: []string{createNew, updateStatus}, result: denied,
 			status: twoReplicas},
-		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": failing(webhook)},
+		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": webhook},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
 			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, result: denied},
 		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
@@ -547,7 +552,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "Deployment in another namespace", result: isAvailable,
 			objects: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}},
 		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: failing(webhook)}, requests: []string{getFoo, pruneDeployment, updateStatus},
+			answers: answers{deleteDeployment: webhook}, requests: []string{getFoo, pruneDeployment, updateStatus},
 			result: denied},
 		{name: "prune fails", objects: objects{newFoo(renamed, progressing), ours, replacement},
 			answers: answers{deleteDeployment: unavailable}, requests: []string{getFoo, pruneDeployment, updateStatus},
@@ -664,7 +669,6 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 func TestStaleCache(t *testing.T) {
 	ours := newDeploymentFor(newFoo(), available)
 	newer := returning(newDeploymentFor(newFoo(), available, withResourceVersion("11")))
-	exists := failing(apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "example-deployment"))
 	for name, test := range map[string]struct {
 		objects  objects
 		answers  answers
@@ -910,11 +914,6 @@ func TestRolloutStatusDelay(t *testing.T) {
 func TestProcessNextWorkItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		f := newFixture(t, newFoo())
-		resource := appsv1.Resource("deployments")
-		stalled := failing(apierrors.NewForbidden(resource, "example-deployment", errors.New("exceeded quota")))
-		conflict := failing(apierrors.NewConflict(resource, "example-deployment", errors.New("modified")))
-		terminating := apierrors.NewForbidden(resource, "example-deployment", errors.New("namespace is being terminated"))
-		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		for i, step := range []struct {
 			create  answer
 			result  string
@@ -924,16 +923,16 @@ func TestProcessNextWorkItem(t *testing.T) {
 		}{
 			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{conflict, "conflict", 10 * time.Millisecond, "", 2},
-			{failing(apierrors.NewNotFound(resource, "example-deployment")), "conflict", 20 * time.Millisecond, "", 3},
-			{failing(terminating), "conflict", 40 * time.Millisecond, "", 4},
-			{stalled, "stalled", 5 * time.Millisecond, "", 0},
-			{stalled, "stalled", 10 * time.Millisecond, "", 0},
-			{stalled, "stalled", 20 * time.Millisecond, "", 0},
+			{notFound, "conflict", 20 * time.Millisecond, "", 3},
+			{terminating, "conflict", 40 * time.Millisecond, "", 4},
+			{webhook, "stalled", 5 * time.Millisecond, "", 0},
+			{webhook, "stalled", 10 * time.Millisecond, "", 0},
+			{webhook, "stalled", 20 * time.Millisecond, "", 0},
 			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 10 * time.Millisecond, "a bug", 2},
 			{nil, "stale", staleCacheDelay, "", 2},
-			{nil, "success", 0, "", 0},
-			{stalled, "stalled", 5 * time.Millisecond, "", 0},
+			{nil, "success", time.Hour, "", 0},
+			{webhook, "stalled", 5 * time.Millisecond, "", 0},
 		} {
 			f.answers[createDeployment] = step.create
 			f.foosIndexer.Bookmark("10")
@@ -956,19 +955,15 @@ func TestProcessNextWorkItem(t *testing.T) {
 			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
 				t.Errorf("step %d: NumRequeues() = %d, want %d", i, got, step.retries)
 			}
-			if step.delay > 0 {
-				time.Sleep(step.delay - 1)
-				synctest.Wait()
-				if f.workqueue.Len() != 0 {
-					t.Errorf("step %d: queued again before %s", i, step.delay)
-				}
-				time.Sleep(time.Nanosecond)
-			} else {
-				time.Sleep(time.Hour)
-			}
+			time.Sleep(step.delay - time.Nanosecond)
 			synctest.Wait()
-			if got := f.workqueue.Len() == 1; got != (step.delay > 0) {
-				t.Errorf("step %d: queued again %v after %s", i, got, step.delay)
+			if f.workqueue.Len() != 0 {
+				t.Errorf("step %d: queued again before %s", i, step.delay)
+			}
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if got, want := f.workqueue.Len() == 1, step.result != "success"; got != want {
+				t.Errorf("step %d: queued again after %s: %v, want %v", i, step.delay, got, want)
 			}
 		}
 		f.workqueue.ShutDown()
@@ -1113,7 +1108,7 @@ func TestTrim(t *testing.T) {
 		"not controlled":      {newDeploymentFor(newFoo(), available, full, notControlled), metadataOf(newDeploymentFor(newFoo(), notControlled))},
 		"another controller":  {newDeploymentFor(newFoo(), available, full, anotherKind), metadataOf(newDeploymentFor(newFoo(), anotherKind))},
 		"Foo":                 {newFoo(full), newFoo(full, withoutManagedFields)},
-		"tombstone":           {cache.DeletedFinalStateUnknown{Key: "key", Obj: newFoo(full)}, cache.DeletedFinalStateUnknown{Key: "key", Obj: newFoo(full)}},
+		"tombstone":           {cache.DeletedFinalStateUnknown{Key: "default/example-foo"}, cache.DeletedFinalStateUnknown{Key: "default/example-foo"}},
 	} {
 		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: trim() = %v, want %v", name, got, test.want)
