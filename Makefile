@@ -19,7 +19,7 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify lint test-unit test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a sample of the faults.
+test: verify lint test-unit test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
 
 .PHONY: build
 build: ## Build the controller binary.
@@ -43,8 +43,8 @@ test-cluster: cluster ## Test the local Kubernetes.
 	go -C hack/cluster test -count=1 ./...
 
 .PHONY: test-e2e
-test-e2e: cluster ## Run the end-to-end tests with a sample of the fault matrix, which changes with the commit or with SAMPLE=number.
-	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip TestRandomWalks . -args -sample=$(or $(SAMPLE),$(COMMIT))
+test-e2e: cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.
+	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip TestRandomWalks . -args -subset=$(or $(SUBSET),$(COMMIT))
 
 .PHONY: test-faults
 test-faults: cluster ## Run the end-to-end tests with the complete fault matrix and a random walk.

@@ -233,7 +233,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation, !oldFoo.DeletionTimestamp.Equal(foo.DeletionTimestamp):
 		c.forgetRetries(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "spec changed")
-	case c.stalledBackoff.NumRequeues(cache.MetaObjectToName(foo)) > 0:
+	case c.stalledBackoff.NumRequeues(cache.MetaObjectToName(foo)) > 0 && foo.IsObserved():
 		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "stalled: retried with backoff")
 	case isResync:
 		c.enqueueLowPriority(foo, "resync")
@@ -382,9 +382,11 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.workqueue.AddAfter(objectRef, delay)
 	case isConflict(err):
 		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
+		c.stalledBackoff.Forget(objectRef)
 	default:
 		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
 		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
+		c.stalledBackoff.Forget(objectRef)
 	}
 	logger.V(4).Info("Finished syncing", "duration", sync.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
@@ -460,16 +462,19 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
 	if c.isInCorrectionBackoff(foo) {
-		return deployment, false, foostatus.ReportedAs(foo, foostatus.DeploymentOverridden)
+		return deployment, false, foostatus.ReportedOverridden(foo)
 	}
 	c.correctionBackoff.Reset(cache.MetaObjectToName(foo).String())
 	return deployment, false, nil
 }
 
-// createDeployment creates the Deployment of a Foo, which the cache does not have. If the API server has one of that name, a live read
-// tells who controls it.
+// createDeployment creates the Deployment of a Foo, which the cache does not have. If someone else deletes it again and again, that is
+// done with backoff only. If the API server has one of that name, a live read tells who controls it.
 func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	objectRef := cache.MetaObjectToName(foo)
+	if foo.IsObserved() && c.isInCorrectionBackoff(foo) {
+		return nil, false, foostatus.Deleted(foo.Spec.DeploymentName)
+	}
 	if foo.IsObserved() || c.consistencyStore.HasWritten(objectRef, foo.UID) {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
@@ -541,7 +546,7 @@ func (c *Controller) verifyWrite(foo *samplev1alpha1.Foo, written *appsv1.Deploy
 	if !isDesired {
 		return written, false, foostatus.Overridden(written, desired)
 	}
-	err := foostatus.ReportedAs(foo, foostatus.DeploymentOverridden)
+	err := foostatus.ReportedOverridden(foo)
 	return written, err == nil, err
 }
 
@@ -581,15 +586,15 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		deployment = superseded[0] // It goes on to serve.
 	}
 	status := foostatus.New(foo, deployment, stalled)
-	isNew := !equality.Semantic.DeepEqual(foo.Status, status)
-	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", isNew)
-	if isNew {
+	differs := !equality.Semantic.DeepEqual(foo.Status, status)
+	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
+	if differs {
 		if err := c.updateFooStatus(ctx, foo, status); err != nil {
 			return err
 		}
 	}
 	switch {
-	case isStalled && isNew:
+	case isStalled && !foostatus.IsReported(foo, stalled):
 		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (changed || !foo.IsObserved()):
@@ -631,6 +636,10 @@ func (c *Controller) supersededDeployments(foo *samplev1alpha1.Foo) (superseded 
 			superseded = append(superseded, deployment)
 		}
 	}
+	// The one that was named last is the first.
+	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 	return superseded
 }
 

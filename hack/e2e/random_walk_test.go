@@ -351,5 +351,5 @@ func percentiles(times []time.Duration) string {
 	at := func(percent int) time.Duration {
 		return times[(len(times)*percent+99)/100-1].Round(10 * time.Millisecond)
 	}
-	return fmt.Sprintf("p50 %s, p99 %s, max %s (%d samples)", at(50), at(99), at(100), len(times))
+	return fmt.Sprintf("p50 %s, p99 %s, max %s (of %d)", at(50), at(99), at(100), len(times))
 }

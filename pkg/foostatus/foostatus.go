@@ -44,9 +44,15 @@ func AsStalled(err error) error {
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 	if rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return &StalledError{Reason: DeploymentRejected, Message: err.Error()}
+		return &StalledError{Reason: DeploymentRejected, Message: truncated(err.Error())}
 	}
 	return err
+}
+
+// IsReported reports whether the status of a Foo reports an error already.
+func IsReported(foo *samplev1alpha1.Foo, stalled *StalledError) bool {
+	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
+	return condition != nil && condition.Reason == stalled.Reason && condition.Message == stalled.Message
 }
 
 // New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the two
@@ -68,7 +74,6 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 	} else {
 		ready.Reason, ready.Message = RolloutStatus(deployment)
 	}
-	ready.Message = truncated(ready.Message)
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
 	}

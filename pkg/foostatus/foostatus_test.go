@@ -7,14 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -58,7 +63,9 @@ func newFoo() *samplev1alpha1.Foo {
 
 func TestNew(t *testing.T) {
 	conflict := &StalledError{Reason: "ErrResourceExists", Message: "the name is taken"}
-	deadlineExceeded := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Reason: progressDeadlineExceeded}
+	deadlineExceeded := appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+	}
 	for name, test := range map[string]struct {
 		deployment *appsv1.Deployment
 		stalled    *StalledError
@@ -236,27 +243,92 @@ func TestOverridden(t *testing.T) {
 	}
 }
 
-func TestReportedAs(t *testing.T) {
+func TestReportedOverridden(t *testing.T) {
 	overridden := &StalledError{Reason: DeploymentOverridden, Message: "spec.replicas: desired 2, found 5"}
 	for name, test := range map[string]struct {
 		change func(*samplev1alpha1.Foo)
-		reason string
 		want   bool
 	}{
-		"reported":           {func(*samplev1alpha1.Foo) {}, DeploymentOverridden, true},
-		"another reason":     {func(*samplev1alpha1.Foo) {}, DeploymentRejected, false},
-		"another generation": {func(foo *samplev1alpha1.Foo) { foo.Generation = 4 }, DeploymentOverridden, false},
-		"no status":          {func(foo *samplev1alpha1.Foo) { foo.Status = samplev1alpha1.FooStatus{} }, DeploymentOverridden, false},
+		"reported":           {func(*samplev1alpha1.Foo) {}, true},
+		"another generation": {func(foo *samplev1alpha1.Foo) { foo.Generation = 4 }, false},
+		"no status":          {func(foo *samplev1alpha1.Foo) { foo.Status = samplev1alpha1.FooStatus{} }, false},
+		"another reason": {func(foo *samplev1alpha1.Foo) {
+			foo.Status = New(foo, nil, &StalledError{Reason: DeploymentRejected, Message: overridden.Message})
+		}, false},
 	} {
 		foo := newFoo()
 		foo.Status = New(foo, nil, overridden)
 		test.change(foo)
-		err := ReportedAs(foo, test.reason)
+		err := ReportedOverridden(foo)
 		stalled, ok := errors.AsType[*StalledError](err)
 		if ok != test.want || !test.want && err != nil || test.want && *stalled != *overridden {
-			t.Errorf("%s: ReportedAs() = %v, want it: %v", name, err, test.want)
+			t.Errorf("%s: ReportedOverridden() = %v, want it: %v", name, err, test.want)
 		}
 	}
+}
+
+func TestIsReported(t *testing.T) {
+	rejected := StalledError{Reason: DeploymentRejected, Message: "exceeded quota"}
+	foo := newFoo()
+	foo.Status = New(foo, nil, &rejected)
+	for name, test := range map[string]struct {
+		stalled StalledError
+		want    bool
+	}{
+		"the same":        {rejected, true},
+		"another message": {StalledError{Reason: DeploymentRejected, Message: "denied"}, false},
+		"another reason":  {StalledError{Reason: DeploymentOverridden, Message: rejected.Message}, false},
+	} {
+		if got := IsReported(foo, &test.stalled); got != test.want {
+			t.Errorf("%s: IsReported() = %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestLongMessageIsTruncated(t *testing.T) {
+	for name, message := range map[string]string{"ASCII": strings.Repeat("a", 40000), "multi-byte": strings.Repeat("ü", 20000)} {
+		stalled, _ := errors.AsType[*StalledError](AsStalled(apierrors.NewBadRequest(message)))
+		if len(stalled.Message) > 32768 || len(stalled.Message) < 32760 || !utf8.ValidString(stalled.Message) {
+			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(stalled.Message))
+		}
+	}
+}
+
+func TestUnstored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foo, written := newFoo(), samplev1alpha1.FooStatus{ObservedGeneration: 3, Replicas: 2}
+		unstored := &Unstored{}
+		if unstored.Complete(foo) != foo {
+			t.Error("a Foo whose status was stored is changed")
+		}
+		if !unstored.Add(foo, written) || unstored.Add(foo, written) {
+			t.Error("Add() does not report the first status only")
+		}
+		if got := unstored.Complete(foo).Status; !equality.Semantic.DeepEqual(got, written) {
+			t.Errorf("Complete() has the status %+v, want %+v", got, written)
+		}
+		if recreated := newFoo(); unstored.Complete(recreated) == recreated {
+			t.Error("Complete() does not find the Foo by its name")
+		}
+		recreated := newFoo()
+		recreated.UID = "another-uid"
+		if unstored.Complete(recreated) != recreated {
+			t.Error("Complete() gives a Foo the status of an earlier one of its name")
+		}
+		time.Sleep(probePeriod)
+		if unstored.Complete(foo) != foo || unstored.Complete(foo) == foo {
+			t.Error("Complete() does not have one status written again after the probe period")
+		}
+		unstored.Delete(cache.MetaObjectToName(foo))
+		if unstored.Complete(foo) != foo {
+			t.Error("Delete() does not forget the status")
+		}
+		unstored.Add(foo, written)
+		unstored.Clear()
+		if unstored.Complete(foo) != foo || !unstored.Add(foo, written) {
+			t.Error("Clear() does not forget all")
+		}
+	})
 }
 
 func TestAsStalled(t *testing.T) {

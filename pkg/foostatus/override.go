@@ -33,16 +33,22 @@ func Overridden(found, desired *appsv1.Deployment) *StalledError {
 			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desiredFields[field], value))
 		}
 	}
-	return &StalledError{Reason: DeploymentOverridden, Message: strings.Join(differences, "; ")}
+	return &StalledError{Reason: DeploymentOverridden, Message: truncated(strings.Join(differences, "; "))}
 }
 
-// ReportedAs returns the error that the status of a Foo reports for its newest spec, if it has the given reason, and nil otherwise.
-func ReportedAs(foo *samplev1alpha1.Foo, reason string) error {
+// Deleted returns the error for a Deployment that is deleted again and again.
+func Deleted(deploymentName string) *StalledError {
+	return &StalledError{Reason: DeploymentOverridden, Message: fmt.Sprintf("Deployment %q: desired to exist, found deleted", deploymentName)}
+}
+
+// ReportedOverridden returns the error that the status of a Foo reports for its newest spec if its Deployment was overridden, and nil
+// otherwise.
+func ReportedOverridden(foo *samplev1alpha1.Foo) error {
 	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
-	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
+	if condition == nil || condition.Reason != DeploymentOverridden || condition.ObservedGeneration != foo.Generation {
 		return nil
 	}
-	return &StalledError{Reason: reason, Message: condition.Message}
+	return &StalledError{Reason: condition.Reason, Message: condition.Message}
 }
 
 // fieldsOf returns the values of an object's fields by their paths, such as spec.template.spec.containers[nginx].image.

@@ -11,10 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// progressDeadlineExceeded is the reason of the condition Progressing once spec.progressDeadlineSeconds have passed, see
-// https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
-const progressDeadlineExceeded = "ProgressDeadlineExceeded"
-
 // RolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
 func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 	if deployment.DeletionTimestamp != nil {
@@ -25,10 +21,11 @@ func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 		return DeploymentAvailable, message
 	}
 	for _, condition := range deployment.Status.Conditions {
-		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
-		timedOut := condition.Type == appsv1.DeploymentProgressing && condition.Reason == progressDeadlineExceeded
-		if failed || timedOut {
-			return DeploymentStalled, fmt.Sprintf("%s: %s", message, condition.Message)
+		// See https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
+		cannotCreatePods := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
+		doesNotProgress := condition.Type == appsv1.DeploymentProgressing && condition.Status == corev1.ConditionFalse
+		if cannotCreatePods || doesNotProgress {
+			return DeploymentStalled, truncated(message + ": " + condition.Message)
 		}
 	}
 	return DeploymentProgressing, message

@@ -5,6 +5,7 @@ package foostatus
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +19,7 @@ type Unstored struct {
 	lock     sync.Mutex
 	statuses map[cache.ObjectName]unstoredStatus
 	reported bool
+	probed   time.Time
 }
 
 type unstoredStatus struct {
@@ -25,12 +27,19 @@ type unstoredStatus struct {
 	status samplev1alpha1.FooStatus
 }
 
+// probePeriod is how often the status of one Foo is written again, to notice that the CRD has been updated.
+const probePeriod = 5 * time.Minute
+
 // Complete returns a Foo with the status that was last written for it: the given one, or a copy if that was not stored.
 func (u *Unstored) Complete(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo {
 	u.lock.Lock()
 	defer u.lock.Unlock()
 	unstored, ok := u.statuses[cache.MetaObjectToName(foo)]
 	if !ok || unstored.uid != foo.UID {
+		return foo
+	}
+	if time.Since(u.probed) >= probePeriod {
+		u.probed = time.Now()
 		return foo
 	}
 	completed := foo.DeepCopy()
@@ -43,7 +52,7 @@ func (u *Unstored) Add(foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus)
 	u.lock.Lock()
 	defer u.lock.Unlock()
 	if u.statuses == nil {
-		u.statuses = map[cache.ObjectName]unstoredStatus{}
+		u.statuses, u.probed = map[cache.ObjectName]unstoredStatus{}, time.Now()
 	}
 	u.statuses[cache.MetaObjectToName(foo)] = unstoredStatus{foo.UID, status}
 	isFirst, u.reported = !u.reported, true

@@ -67,7 +67,7 @@ func TestHelp(t *testing.T) {
 		"Process:", "-cache-sync-timeout", "-shutdown-timeout", "-version",
 		"Leader election:", "-leader-elect", "-leader-elect-lease-duration", "-leader-elect-renew-deadline", "-leader-elect-retry-period",
 		"-leader-elect-resource-name", "-leader-elect-resource-namespace",
-		"Endpoints:", "-health-probe-bind-address", "-metrics-bind-address", "-profiling",
+		"Serving:", "-health-probe-bind-address", "-metrics-bind-address",
 		"Logging:", "-logging-format", "-v ", "-vmodule",
 	} {
 		if !strings.Contains(help.String(), want) {
@@ -98,7 +98,6 @@ func TestInvalidOptions(t *testing.T) {
 		"lease not whole seconds":          {"-leader-elect-lease-duration=15500ms", "lease duration"},
 		"invalid lease name":               {"-leader-elect-resource-name=No_Such", "-leader-elect-resource-name"},
 		"invalid lease namespace":          {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
-		"profiling without address":        {"-profiling", "-metrics-bind-address"},
 		"address without colon":            {"-metrics-bind-address=8080", "-metrics-bind-address"},
 		"port out of range":                {"-health-probe-bind-address=:99999", "-health-probe-bind-address"},
 		"unknown logging format":           {"-logging-format=xml", "-logging-format"},

@@ -38,46 +38,47 @@ func TestHealth(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	for profiling, want := range map[bool]int{false: http.StatusNotFound, true: http.StatusOK} {
-		recorder := httptest.NewRecorder()
-		Metrics(profiling).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/debug/pprof/goroutine?debug=1", nil))
-		if recorder.Code != want {
-			t.Errorf("profiling %v: status of a profile = %d, want %d", profiling, recorder.Code, want)
-		}
-		recorder = httptest.NewRecorder()
-		Metrics(profiling).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if !strings.Contains(recorder.Body.String(), "go_goroutines") || !strings.Contains(recorder.Body.String(), "process_") {
-			t.Error("/metrics lacks the metrics of Go or of the process")
-		}
+	recorder := httptest.NewRecorder()
+	Metrics().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if !strings.Contains(recorder.Body.String(), "go_goroutines") || !strings.Contains(recorder.Body.String(), "process_") {
+		t.Error("/metrics lacks the metrics of Go or of the process")
 	}
 }
 
-func TestServe(t *testing.T) {
+func TestStart(t *testing.T) {
 	address := freeAddress(t)
-	server, err := Serve(t.Context(), address, Metrics(true))
+	stop, err := Start(t.Context(), address, Metrics())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Serve(t.Context(), address, Metrics(true)); err == nil {
-		t.Error("Serve() returned no error for an address in use")
+	if _, err := Start(t.Context(), address, Metrics()); err == nil {
+		t.Error("Start() returned no error for an address in use")
 	}
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("GET /metrics = %v (%v)", response, err)
 	}
-	server.Close()
+	stop()
 	if _, err := net.Dial("tcp", address); err == nil {
-		t.Error("the server still listens after Close")
+		t.Error("the server still listens after it was stopped")
 	}
+}
+
+func TestStartWithoutAddress(t *testing.T) {
+	stop, err := Start(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
 }
 
 func TestReadTimeout(t *testing.T) {
 	address := freeAddress(t)
-	server, err := Serve(t.Context(), address, Health(nil, nil))
+	stop, err := Start(t.Context(), address, Health(nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	defer stop()
 	client, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
