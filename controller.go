@@ -168,7 +168,7 @@ func NewController(
 	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    controller.addFoo,
 		UpdateFunc: controller.updateFoo,
-		DeleteFunc: controller.deleteFoo,
+		DeleteFunc: func(obj any) { controller.enqueueFoo(obj, "deleted") },
 	})
 	utilruntime.Must(err)
 	_, err = deploymentInformer.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerDetailedFuncs{
@@ -240,10 +240,6 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	default:
 		c.enqueueFoo(foo, "status or metadata changed")
 	}
-}
-
-func (c *Controller) deleteFoo(obj any) {
-	c.enqueueFoo(obj, "deleted")
 }
 
 // addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial list of Foos.
@@ -380,13 +376,13 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		result, delay = metrics.Stalled, c.stalledBackoff.When(objectRef)
 		c.workqueue.Forget(objectRef)
 		c.workqueue.AddAfter(objectRef, delay)
-	case isConflict(err):
+	default:
 		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
 		c.stalledBackoff.Forget(objectRef)
-	default:
-		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
-		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
-		c.stalledBackoff.Forget(objectRef)
+		if !isConflict(err) {
+			result = metrics.Error
+			utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
+		}
 	}
 	logger.V(4).Info("Finished syncing", "duration", sync.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true

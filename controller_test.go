@@ -886,7 +886,7 @@ func TestHandlers(t *testing.T) {
 	type handle func(f *fixture)
 	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
-	deleteFoo := func(obj any) handle { return func(f *fixture) { f.deleteFoo(obj) } }
+	deleteFoo := func(obj any) handle { return func(f *fixture) { f.enqueueFoo(obj, "deleted") } }
 	add := func(deployment *appsv1.Deployment) handle {
 		return func(f *fixture) { f.addDeployment(deployment, false) }
 	}
