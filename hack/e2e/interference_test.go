@@ -1,0 +1,333 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+
+	"k8s.io/sample-controller/hack/cluster"
+)
+
+const (
+	// interferenceDuration is how long requests are counted while someone overrides what the controller writes.
+	interferenceDuration = 10 * time.Second
+	// maxCorrections limits the writes of a Deployment in that time, the first one included. The backoff doubles from one second.
+	maxCorrections = 6
+)
+
+// mutation is a MutatingAdmissionPolicy for Deployments.
+type mutation struct {
+	name string
+	// condition and patch are CEL expressions for the Deployments that are mutated, and for how.
+	condition, patch string
+}
+
+var injectSidecar = mutation{
+	"sidecar", `!object.spec.template.spec.containers.exists(c, c.name == "sidecar")`,
+	`JSONPatch{op: "add", path: "/spec/template/spec/containers/0", value: Object.spec.template.spec.containers{name: "sidecar", image: "sidecar"}}`,
+}
+
+// overrides are mutations of what the controller sets.
+var overrides = []struct {
+	mutation
+	want     []string // in the message of the condition
+	duration time.Duration
+}{
+	{
+		mutation{
+			"image", `object.spec.template.spec.containers[0].image == "nginx:latest"`,
+			`JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example/nginx:latest"}`,
+		},
+		[]string{"spec.template.spec.containers[nginx].image", `desired "nginx:latest"`, `found "mirror.example/nginx:latest"`},
+		interferenceDuration,
+	},
+	{
+		mutation{
+			"controller label", `"controller" in object.metadata.?labels.orValue({})`,
+			`JSONPatch{op: "remove", path: "/metadata/labels/controller"}`,
+		},
+		[]string{"metadata.labels.controller", "desired", "found nothing"},
+		0,
+	},
+	{
+		mutation{
+			"app label", `object.metadata.?labels[?"app"].orValue("") == "nginx"`,
+			`JSONPatch{op: "replace", path: "/metadata/labels/app", value: "other"}`,
+		},
+		[]string{"metadata.labels.app", `desired "nginx"`, `found "other"`},
+		0,
+	},
+}
+
+func TestOverridingAdmission(t *testing.T) {
+	for _, override := range overrides {
+		t.Run(override.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			controller := startController(t, namespace, "-resync-period=1s")
+			existing := createReadyFoo(t, namespace, "existing", "existing", 1)
+			renamed := createReadyFoo(t, namespace, "renamed", "before", 1)
+			for _, foo := range []*samplev1alpha1.Foo{existing, renamed} {
+				waitForEventCount(t, foo, "Synced", 1)
+			}
+			before := len(stableRequestsIn(t, namespace))
+
+			remove := installPolicy(t, namespace, override.mutation)
+			kubectl(t, "patch", "-n", namespace, "foo/existing", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
+			created := createFoo(t, namespace, "new", "new", 1)
+			rename(t, namespace, "renamed", "after")
+			begin := time.Now()
+			for _, name := range []string{"existing", "new", "renamed"} {
+				message := waitForStalled(t, namespace, name, "DeploymentOverridden").Message
+				for _, want := range override.want {
+					if !strings.Contains(message, want) {
+						t.Errorf("the message of %s is %q, want it to contain %q", name, message, want)
+					}
+				}
+				waitForEvent(t, getFoo(t, namespace, name), corev1.EventTypeWarning, "DeploymentOverridden", message)
+			}
+			sleep(t, override.duration-time.Since(begin))
+			checkCorrections(t, namespace, before, 3)
+			waitForEventCount(t, existing, "Synced", 1)
+			waitForEventCount(t, renamed, "Synced", 1)
+			waitForEventCount(t, created, "Synced", 0)
+			waitForDeployments(t, namespace, "after", "before", "existing", "new")
+
+			remove()
+			if override.duration > 0 { // The backoff is long by now.
+				kubectl(t, "patch", "-n", namespace, "foo/existing", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
+				waitForReplicas(t, namespace, "existing", 3)
+				waitForEventCount(t, existing, "Synced", 2)
+			} else {
+				waitForReplicas(t, namespace, "existing", 2)
+				waitForReplicas(t, namespace, "new", 1)
+				waitForReplicas(t, namespace, "renamed", 1)
+				waitForDeployments(t, namespace, "after", "existing", "new")
+			}
+			checkLog(t, controller.log.String())
+		})
+	}
+}
+
+func TestInjectedSidecar(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	controller := startController(t, namespace, "-resync-period=1s")
+	createReadyFoo(t, namespace, "existing", "existing", 1)
+	createReadyFoo(t, namespace, "renamed", "before", 1)
+	installPolicy(t, namespace, injectSidecar)
+	kubectl(t, "patch", "-n", namespace, "foo/existing", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
+	createFoo(t, namespace, "new", "new", 1)
+	rename(t, namespace, "renamed", "after")
+	for name, replicas := range map[string]int32{"existing": 2, "new": 1, "renamed": 1} {
+		waitForReplicas(t, namespace, name, replicas)
+	}
+	waitForDeployments(t, namespace, "after", "existing", "new")
+	for _, name := range []string{"after", "existing", "new"} {
+		if containers := getDeployment(t, namespace, name).Spec.Template.Spec.Containers; len(containers) != 2 || containers[0].Name != "sidecar" {
+			t.Errorf("the containers of %s are %v, want a sidecar and nginx", name, containers)
+		}
+	}
+	before := len(stableRequestsIn(t, namespace))
+	sleep(t, 3*time.Second) // several resyncs
+	if requests := stableRequestsIn(t, namespace)[before:]; len(requests) > 0 {
+		t.Errorf("requests in steady state: %q", requests)
+	}
+	checkLog(t, controller.log.String())
+}
+
+// Two controllers without leader election that disagree about the image.
+func TestTwoImages(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	first := startController(t, namespace, "-resync-period=1s")
+	foo := createReadyFoo(t, namespace, "contested", "contested", 1)
+	before := len(stableRequestsIn(t, namespace))
+	second := startController(t, namespace, "-resync-period=1s", "-image=nginx:1.27")
+	begin := time.Now()
+	message := waitForStalled(t, namespace, "contested", "DeploymentOverridden").Message
+	for _, want := range []string{"spec.template.spec.containers[nginx].image", `"nginx:latest"`, `"nginx:1.27"`} {
+		if !strings.Contains(message, want) {
+			t.Errorf("message = %q, want it to contain %q", message, want)
+		}
+	}
+	sleep(t, interferenceDuration-time.Since(begin))
+	checkCorrections(t, namespace, before, 2)
+	// Each of the two takes its first correction for a success.
+	if synced, err := listEvents(t, foo, "Synced"); err != nil || countEvents(synced) > 3 {
+		t.Errorf("got %d Synced events (%v), want at most 3", countEvents(synced), err)
+	}
+	waitForStalled(t, namespace, "contested", "DeploymentOverridden")
+
+	second.stop(10 * time.Second)
+	kubectl(t, "scale", "-n", namespace, "foo/contested", "--replicas=2")
+	waitForReplicas(t, namespace, "contested", 2)
+	if image := getDeployment(t, namespace, "contested").Spec.Template.Spec.Containers[0].Image; image != "nginx:latest" {
+		t.Errorf("image = %q, want that of the remaining controller", image)
+	}
+	checkLog(t, first.log.String())
+	checkLog(t, second.log.String())
+}
+
+// Another controller restores its own number of replicas at once.
+func TestRestoredReplicas(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	controller := startController(t, namespace, "-resync-period=1s")
+	foo := createReadyFoo(t, namespace, "scaled", "scaled", 1)
+	before := len(stableRequestsIn(t, namespace))
+	stop := restoreReplicas(t, namespace, "scaled", 1)
+	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=3")
+	begin := time.Now()
+	message := waitForStalled(t, namespace, "scaled", "DeploymentOverridden").Message
+	if want := "spec.replicas: desired 3, found 1"; message != want {
+		t.Errorf("message = %q, want %q", message, want)
+	}
+	sleep(t, interferenceDuration-time.Since(begin))
+	checkCorrections(t, namespace, before, 1)
+	if synced, err := listEvents(t, foo, "Synced"); err != nil || countEvents(synced) > 3 {
+		t.Errorf("got %d Synced events (%v), want at most 3", countEvents(synced), err)
+	}
+	waitForStalled(t, namespace, "scaled", "DeploymentOverridden")
+	stop()
+	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=2")
+	waitForReplicas(t, namespace, "scaled", 2)
+	checkLog(t, controller.log.String())
+}
+
+func TestRejectedReplicaSets(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	startController(t, namespace, "-resync-period=1s")
+	kubectl(t, "create", "quota", "-n", namespace, "replicasets", "--hard=count/replicasets.apps=0")
+	createFoo(t, namespace, "stalled", "stalled", 2)
+	if message := waitForStalled(t, namespace, "stalled", "DeploymentStalled").Message; !strings.Contains(message, "exceeded quota") {
+		t.Errorf("message = %q, want the reason of the quota", message)
+	}
+	kubectl(t, "delete", "quota", "-n", namespace, "replicasets")
+	// The Deployment controller has a backoff of its own.
+	kubectl(t, "annotate", "-n", namespace, "deployment/stalled", "retry=now")
+	waitForReplicas(t, namespace, "stalled", 2)
+}
+
+// checkCorrections checks the requests in a namespace, but for the first ones, while a number of Foos or controllers have what they
+// write overridden.
+func checkCorrections(t *testing.T, namespace string, first, writers int) {
+	t.Helper()
+	all := stableRequestsIn(t, namespace)[first:]
+	failed := auditedRequests(t, user, func(r cluster.Request) bool { return r.Namespace == namespace && r.Code >= 400 })
+	count := func(requests []string, prefixes ...string) (sum int) {
+		for _, prefix := range prefixes {
+			sum += countPrefix(requests, prefix)
+		}
+		return sum
+	}
+	// During a rollout, writes may fail with a conflict.
+	written := count(all, "create deployments", "patch deployments") - count(failed, "create deployments", "patch deployments")
+	if limit := maxCorrections * writers; written > limit {
+		t.Errorf("got %d writes of Deployments, want at most %d: %q", written, limit, all)
+	}
+	if limit := 6 * maxCorrections * writers; len(all) > limit {
+		t.Errorf("got %d requests, want at most %d: %q", len(all), limit, all)
+	}
+}
+
+func countEvents(events []corev1.Event) (count int32) {
+	for _, event := range events {
+		count += event.Count
+	}
+	return count
+}
+
+// installPolicy installs a MutatingAdmissionPolicy for the Deployments of a namespace and waits until it is in force. The function
+// that it returns removes it, and waits as well.
+func installPolicy(t *testing.T, namespace string, m mutation) (remove func()) {
+	t.Helper()
+	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[
+		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":%[1]q},"spec":{
+			"failurePolicy":"Fail","reinvocationPolicy":"Never",
+			"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["CREATE","UPDATE"],"resources":["deployments"]}]},
+			"matchConditions":[{"name":"mutated","expression":%[2]q}],
+			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":%[3]q}}]}},
+		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{
+			"policyName":%[1]q,"matchResources":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":%[1]q}}}}}]}`,
+		namespace, m.condition, "["+m.patch+"]")
+	if output, err := tryKubectl(t, manifest, "apply", "-f", "-"); err != nil {
+		t.Fatal(output)
+	}
+	uninstall := func() {
+		if output, err := tryKubectl(t, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+			t.Error(output)
+		}
+	}
+	t.Cleanup(uninstall)
+	waitForMutation(t, namespace, true)
+	return func() {
+		t.Helper()
+		uninstall()
+		waitForMutation(t, namespace, false)
+	}
+}
+
+// waitForMutation waits until admission changes a new Deployment in a namespace, or leaves it alone.
+func waitForMutation(t *testing.T, namespace string, want bool) {
+	t.Helper()
+	labels := map[string]string{"app": "nginx", "controller": "probe"}
+	eventually(t, convergence, func() error {
+		probe, err := kubeClient.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: labels},
+			Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+				},
+			},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		containers := probe.Spec.Template.Spec.Containers
+		if got := containers[0].Image != "nginx:latest" || fmt.Sprint(probe.Labels) != fmt.Sprint(labels); got != want {
+			return fmt.Errorf("a new Deployment is mutated: %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// restoreReplicas restores the replicas of a Deployment whenever they change, until the function that it returns is called.
+func restoreReplicas(t *testing.T, namespace, name string, replicas int32) (stop func()) {
+	t.Helper()
+	client := kubeClient.AppsV1().Deployments(namespace)
+	watcher, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	requireNoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+		for event := range watcher.ResultChan() {
+			deployment, ok := event.Object.(*appsv1.Deployment)
+			if !ok || *deployment.Spec.Replicas == replicas {
+				continue
+			}
+			if _, err := client.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Errorf("restoring the replicas: %v", err)
+			}
+		}
+	}()
+	return func() {
+		watcher.Stop()
+		<-done
+	}
+}
