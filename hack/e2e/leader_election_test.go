@@ -23,6 +23,7 @@ import (
 // The shortest durations that leader election supports: a Lease counts in seconds.
 const (
 	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
 	retryPeriod   = 500 * time.Millisecond
 )
 
@@ -63,7 +64,7 @@ func startProxiedInstance(t *testing.T, namespace string, number int) *instance 
 func electionFlags(namespace string) []string {
 	return []string{
 		"-leader-elect", "-leader-elect-resource-namespace", namespace, "-leader-elect-lease-duration", leaseDuration.String(),
-		"-leader-elect-renew-deadline=2s", "-leader-elect-retry-period", retryPeriod.String(),
+		"-leader-elect-renew-deadline", renewDeadline.String(), "-leader-elect-retry-period", retryPeriod.String(),
 	}
 }
 
