@@ -1,0 +1,204 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// olderCRDs are the CRDs of the classic sample-controller. Their category is that of the generated CRD, because kubectl caches discovery.
+var olderCRDs = []struct {
+	name, manifest string
+	// storesAvailableReplicas is whether that part of the status can be written.
+	storesAvailableReplicas bool
+}{
+	{"without status subresource", olderCRD(`{}`, `{"type":"object","properties":{"deploymentName":{"type":"string"},
+		"replicas":{"type":"integer","minimum":1,"maximum":10}}}`), false},
+	{"with availableReplicas alone", olderCRD(`{"status":{}}`, `{"type":"object","properties":{"deploymentName":{"type":"string"},
+		"replicas":{"type":"integer","minimum":1,"maximum":10}}}`), true},
+}
+
+func olderCRD(subresources, spec string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
+		"name":"foos.samplecontroller.k8s.io","annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"}},
+		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
+		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":%s,"schema":{"openAPIV3Schema":{"type":"object",
+		"properties":{"spec":%s,"status":{"type":"object","properties":{"availableReplicas":{"type":"integer"}}}}}}}]}}`, subresources, spec)
+}
+
+// olderCRDMessage is logged once when a status is not stored as it was written.
+const olderCRDMessage = "is older than this controller"
+
+// Not parallel: it replaces the CRD.
+func TestOlderCRD(t *testing.T) {
+	for _, crd := range olderCRDs {
+		for _, running := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, controller running before: %v", crd.name, running), func(t *testing.T) {
+				namespace := newNamespace(t)
+				deleteCRD(t)
+				var controller *process
+				if running {
+					kubectl(t, "apply", "-f", crdFile)
+					waitForCRD(t)
+					controller = startController(t, namespace, "-resync-period=1s")
+					createReadyFoo(t, namespace, "before", "before", 1)
+				}
+				installCRD(t, crd.manifest)
+				if !running {
+					controller = startController(t, namespace, "-resync-period=1s")
+				}
+
+				createFoo(t, namespace, "scaled", "scaled", 1)
+				createFoo(t, namespace, "renamed", "old", 2)
+				waitForAvailable(t, namespace, "scaled", 1)
+				waitForAvailable(t, namespace, "old", 2)
+				patchFoo(t, namespace, "scaled", `{"spec":{"replicas":3}}`)
+				rename(t, namespace, "renamed", "new")
+				waitForAvailable(t, namespace, "scaled", 3)
+				waitForAvailable(t, namespace, "new", 2)
+				want := []string{"new", "scaled"}
+				if running {
+					want = []string{"before", "new", "scaled"}
+					patchFoo(t, namespace, "before", `{"spec":{"replicas":2}}`)
+					waitForAvailable(t, namespace, "before", 2)
+				}
+				waitForDeployments(t, namespace, want...)
+				if crd.storesAvailableReplicas {
+					for name, replicas := range map[string]int32{"scaled": 3, "renamed": 2} {
+						eventually(t, convergence, func() error {
+							if got := getFoo(t, namespace, name).Status.AvailableReplicas; got != replicas {
+								return fmt.Errorf("status.availableReplicas of %s = %d, want %d", name, got, replicas)
+							}
+							return nil
+						})
+					}
+				}
+
+				// Events are requests, too.
+				before := len(stableRequestsIn(t, namespace))
+				syncs := strings.Count(controller.log.String(), "Finished syncing")
+				eventually(t, convergence, func() error {
+					if resynced := strings.Count(controller.log.String(), "Finished syncing") - syncs; resynced < 3*len(want) {
+						return fmt.Errorf("there have been %d syncs, want 3 of each Foo", resynced)
+					}
+					return nil
+				})
+				if requests := stableRequestsIn(t, namespace)[before:]; len(requests) > 0 {
+					t.Errorf("requests in steady state: %q", requests)
+				}
+				checkReportedOnce(t, controller)
+
+				// After a restart it is noticed again, and no Deployment is written.
+				controller.stop(10 * time.Second)
+				controller = startController(t, namespace, "-resync-period=1s")
+				controller.waitForLog(olderCRDMessage)
+				for _, request := range stableRequestsIn(t, namespace)[before:] {
+					if strings.Contains(request, " deployments ") && !strings.HasPrefix(request, "list") {
+						t.Errorf("unnecessary request after a restart: %s", request)
+					}
+				}
+
+				kubectl(t, "apply", "-f", crdFile)
+				waitForCRD(t)
+				patchFoo(t, namespace, "scaled", `{"spec":{"replicas":1}}`)
+				waitForReplicas(t, namespace, "scaled", 1)
+				waitForReplicas(t, namespace, "renamed", 2) // by the next resync
+				checkReportedOnce(t, controller)
+				checkLog(t, controller.log.String())
+				controller.stop(10 * time.Second)
+				kubectl(t, "delete", "-n", namespace, "foos", "--all")
+			})
+		}
+	}
+}
+
+func checkReportedOnce(t *testing.T, controller *process) {
+	t.Helper()
+	if count := strings.Count(controller.log.String(), olderCRDMessage); count != 1 {
+		t.Errorf("it was logged %d times that the CRD is older, want once", count)
+	}
+	if line := firstLineWith(controller.log.String(), olderCRDMessage); !strings.Contains(line, "kubectl apply -f artifacts/examples/crd.yaml") {
+		t.Errorf("the log says %q, want the command that updates the CRD", line)
+	}
+}
+
+func patchFoo(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", patch)
+}
+
+// waitForAvailable waits until a Deployment has this number of desired and available replicas.
+func waitForAvailable(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	eventually(t, convergence, func() error {
+		deployment, err := findDeployment(t, namespace, name)
+		if err != nil {
+			return err
+		}
+		if status := deployment.Status; *deployment.Spec.Replicas != replicas || status.AvailableReplicas != replicas || status.Replicas != replicas {
+			return fmt.Errorf("the Deployment has %d of %d replicas available, want %d", status.AvailableReplicas, *deployment.Spec.Replicas, replicas)
+		}
+		return nil
+	})
+}
+
+// Foos and Deployments of the classic sample-controller are taken over: without a change of the Pod template no Pod is restarted.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	const name = "classic"
+	foo := createFoo(t, namespace, name, name, 2)
+	labels := map[string]string{"app": "nginx", "controller": name}
+	_, err := kubeClient.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](2),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+			},
+		},
+	}, metav1.CreateOptions{FieldManager: "sample-controller"})
+	requireNoError(t, err)
+	waitForAvailable(t, namespace, name, 2)
+	foo = getFoo(t, namespace, name)
+	foo.Status.AvailableReplicas = 2 // What the classic reports.
+	_, err = sampleClient.SamplecontrollerV1alpha1().Foos(namespace).UpdateStatus(t.Context(), foo, metav1.UpdateOptions{})
+	requireNoError(t, err)
+	generation, before := getDeployment(t, namespace, name).Generation, podsAndReplicaSets(t, namespace)
+
+	startController(t, namespace, "-resync-period=1s")
+	waitForReplicas(t, namespace, name, 2)
+	requests := stableRequestsIn(t, namespace)
+	if got := countPrefix(requests, "patch deployments"); got != 1 || countPrefix(requests, "create deployments") > 0 {
+		t.Errorf("requests = %q, want a single write of the Deployment, for its labels", requests)
+	}
+	deployment := getDeployment(t, namespace, name)
+	if deployment.Generation != generation || deployment.Labels["controller"] != name {
+		t.Errorf("the Deployment is %+v, want generation %d and the labels of a Foo", deployment.ObjectMeta, generation)
+	}
+	if after := podsAndReplicaSets(t, namespace); after != before {
+		t.Errorf("the Pods and ReplicaSets are %s, want %s", after, before)
+	}
+}
+
+// podsAndReplicaSets returns the identities of all Pods and ReplicaSets.
+func podsAndReplicaSets(t *testing.T, namespace string) string {
+	t.Helper()
+	return kubectl(t, "get", "-n", namespace, "replicasets,pods", "-o",
+		`jsonpath={range .items[*]}{.kind} {.metadata.uid} {.metadata.generation} {.metadata.labels.pod-template-hash}{"\n"}{end}`)
+}
