@@ -362,12 +362,12 @@ func waitForDeployments(t *testing.T, namespace string, names ...string) {
 	})
 }
 
-// waitForGarbageCollection waits until the Deployment of a deleted Foo is gone.
+// waitForGarbageCollection waits until a Deployment that was pruned, or whose Foo was deleted, is gone.
 func waitForGarbageCollection(t *testing.T, timeout time.Duration, namespace, name string) {
 	t.Helper()
 	eventually(t, timeout, func() error {
 		if _, err := findDeployment(t, namespace, name); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Deployment of a deleted Foo still exists (%v)", err)
+			return fmt.Errorf("Deployment %s still exists (%v)", name, err)
 		}
 		return nil
 	})

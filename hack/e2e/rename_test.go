@@ -65,9 +65,37 @@ func TestRenameToTakenName(t *testing.T) {
 	rename(t, namespace, "mover", "taken")
 	waitForStalled(t, namespace, "mover", "ErrResourceExists")
 	waitForDeployments(t, namespace, "free", "taken")
+	// The status goes on to report the Deployment that serves.
+	if status := getFoo(t, namespace, "mover").Status; status.Replicas != 1 || status.AvailableReplicas != 1 ||
+		status.Selector != "app=nginx,controller=mover" {
+		t.Errorf("status = %+v, want that of the Deployment with the earlier name", status)
+	}
+	kubectl(t, "scale", "-n", namespace, "deployment/free", "--replicas=2")
+	eventually(t, convergence, func() error {
+		if status := getFoo(t, namespace, "mover").Status; status.Replicas != 2 || status.AvailableReplicas != 2 {
+			return fmt.Errorf("status = %+v, want 2 replicas", status)
+		}
+		return nil
+	})
 	kubectl(t, "delete", "-n", namespace, "foo/holder")
 	waitForReplicasWithin(t, 2*convergence, namespace, "mover", 1)
 	waitForDeployments(t, namespace, "taken")
+}
+
+func TestRenameKeepsUnsetReplicas(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	startController(t, namespace)
+	createFoo(t, namespace, "renamed", "old", 0)
+	waitForReplicas(t, namespace, "renamed", 1)
+	kubectl(t, "scale", "-n", namespace, "deployment/old", "--replicas=8")
+	waitForReplicas(t, namespace, "renamed", 8)
+	history := watchDeployments(t, namespace)
+
+	rename(t, namespace, "renamed", "new")
+	waitForReplicas(t, namespace, "renamed", 8)
+	waitForDeployments(t, namespace, "new")
+	history.checkAlwaysAvailable(8)
 }
 
 // deploymentHistory records all states of the Deployments of a namespace.

@@ -90,6 +90,7 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 		"illegal-name":           `"spec":{"deploymentName":"No_Such/Name","replicas":1}`,
 		"negative":               `"spec":{"deploymentName":"negative","replicas":-1}`,
 		strings.Repeat("a", 100): `"spec":{"deploymentName":"long","replicas":1}`,
+		strings.Repeat("b", 240): `"spec":{"deploymentName":"longer","replicas":1}`, // with a suffix too long for the name of an event
 	}
 	for name, spec := range bad {
 		storeFoo(t, namespace, name, spec)
