@@ -20,9 +20,11 @@ import (
 
 const (
 	// enduranceChanges is the number of changes of each of the two halves of TestEndurance.
-	enduranceChanges = 5000
+	enduranceChanges = 2500
 	enduranceFoos    = 5
 	enduranceUsers   = 4
+	// enduranceScaling is the number of changes after which all Foos are scaled.
+	enduranceScaling = 100
 )
 
 // usage is what a process uses once it is idle.
@@ -87,29 +89,32 @@ func TestEndurance(t *testing.T) {
 	}
 }
 
-// changeOften changes all Foos: every second change scales, the others only change metadata. In the end all have 1 replica.
+// changeOften changes all Foos: some changes scale, the others only change metadata. In the end all have 1 replica.
 func changeOften(t *testing.T, namespace string) {
 	t.Helper()
 	client := sampleClient.SamplecontrollerV1alpha1().Foos(namespace)
+	change := func(i int, patch []byte) {
+		_, err := client.Patch(t.Context(), fmt.Sprintf("foo-%d", i%enduranceFoos), types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	var users sync.WaitGroup
 	for user := range enduranceUsers {
 		users.Go(func() {
 			for i := user; i < enduranceChanges; i += enduranceUsers {
 				patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"change":"%d"}}}`, i)
-				if i%2 == 0 {
-					patch = fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, 1+i/2%2)
+				if i%enduranceScaling < enduranceFoos {
+					patch = fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, 1+i/enduranceScaling%2)
 				}
-				if i >= enduranceChanges-enduranceFoos {
-					patch = []byte(`{"spec":{"replicas":1}}`)
-				}
-				if _, err := client.Patch(t.Context(), fmt.Sprintf("foo-%d", i%enduranceFoos), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-					t.Error(err)
-					return
-				}
+				change(i, patch)
 			}
 		})
 	}
 	users.Wait()
+	for i := range enduranceFoos {
+		change(i, []byte(`{"spec":{"replicas":1}}`))
+	}
 }
 
 // usage returns what the process uses, with the least heap of several seconds: garbage is collected meanwhile.
