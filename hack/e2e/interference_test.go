@@ -135,8 +135,9 @@ func TestInjectedSidecar(t *testing.T) {
 	}
 	waitForDeployments(t, namespace, "after", "existing", "new")
 	for _, name := range []string{"after", "existing", "new"} {
-		if containers := getDeployment(t, namespace, name).Spec.Template.Spec.Containers; len(containers) != 2 || containers[0].Name != "sidecar" {
-			t.Errorf("the containers of %s are %v, want a sidecar and nginx", name, containers)
+		if containers := getDeployment(t, namespace, name).Spec.Template.Spec.Containers; len(containers) != 2 || containers[0].Image != "sidecar" ||
+			containers[1].Image != "nginx:latest" {
+			t.Errorf("the containers of %s are %v, want the sidecar and nginx", name, containers)
 		}
 	}
 	before := len(stableRequestsIn(t, namespace))

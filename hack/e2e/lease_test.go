@@ -31,10 +31,12 @@ var leaseFaults = []struct {
 	losses int // that the instances can observe
 	inject func(t *testing.T, namespace string, leader *instance)
 }{
-	{"deleted", 1, func(t *testing.T, namespace string, _ *instance) {
+	{"deleted", 1, func(t *testing.T, namespace string, leader *instance) {
+		delayLeaseReads(leader)
 		requireNoError(t, kubeClient.CoordinationV1().Leases(namespace).Delete(t.Context(), leaseName(namespace), metav1.DeleteOptions{}))
 	}},
-	{"cleared", 1, func(t *testing.T, namespace string, _ *instance) {
+	{"cleared", 1, func(t *testing.T, namespace string, leader *instance) {
+		delayLeaseReads(leader)
 		requireNoError(t, patchLease(t.Context(), namespace, map[string]any{"holderIdentity": ""}))
 	}},
 	{"handed over", 1, func(t *testing.T, namespace string, leader *instance) {
@@ -62,6 +64,13 @@ var leaseFaults = []struct {
 			t.Error("the log does not say that access to the Lease is forbidden")
 		}
 	}},
+}
+
+// delayLeaseReads delays what an instance does between a renewal that fails and an attempt to acquire the Lease again.
+func delayLeaseReads(in *instance) {
+	in.proxy.SetRules(faults.Rule{
+		Verbs: []string{"get"}, Resources: []string{"leases"}, Fault: faults.During(func() { time.Sleep(renewDeadline / 2) }),
+	})
 }
 
 // TestLeaseFaults lets the leader lose the Lease while it works. From when it can know, it must not write.
