@@ -165,11 +165,8 @@ func TestTwoImages(t *testing.T) {
 	}
 	sleep(t, interferenceDuration-time.Since(begin))
 	checkCorrections(t, namespace, before, 2)
-	// Each of the two takes its first correction for a success.
-	if synced, err := listEvents(t, foo, "Synced"); err != nil || countEvents(synced) > 3 {
-		t.Errorf("got %d Synced events (%v), want at most 3", countEvents(synced), err)
-	}
-	waitForStalled(t, namespace, "contested", "DeploymentOverridden")
+	// A correction that follows the other one's backoff may pass for a success.
+	checkSyncedEvents(t, foo, maxCorrections+1)
 
 	second.stop(10 * time.Second)
 	kubectl(t, "scale", "-n", namespace, "foo/contested", "--replicas=2")
@@ -197,9 +194,7 @@ func TestRestoredReplicas(t *testing.T) {
 	}
 	sleep(t, interferenceDuration-time.Since(begin))
 	checkCorrections(t, namespace, before, 1)
-	if synced, err := listEvents(t, foo, "Synced"); err != nil || countEvents(synced) > 3 {
-		t.Errorf("got %d Synced events (%v), want at most 3", countEvents(synced), err)
-	}
+	checkSyncedEvents(t, foo, 3) // The Foo is created, then scaled, and the first correction is not known to be overridden.
 	waitForStalled(t, namespace, "scaled", "DeploymentOverridden")
 	stop()
 	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=2")
@@ -239,16 +234,23 @@ func checkCorrections(t *testing.T, namespace string, first, writers int) {
 	if limit := maxCorrections * writers; written > limit {
 		t.Errorf("got %d writes of Deployments, want at most %d: %q", written, limit, all)
 	}
-	if limit := 6 * maxCorrections * writers; len(all) > limit {
+	if limit := 8 * maxCorrections * writers; len(all) > limit {
 		t.Errorf("got %d requests, want at most %d: %q", len(all), limit, all)
 	}
 }
 
-func countEvents(events []corev1.Event) (count int32) {
+// checkSyncedEvents fails the test if more than this number of Synced events has been recorded for a Foo.
+func checkSyncedEvents(t *testing.T, foo *samplev1alpha1.Foo, limit int32) {
+	t.Helper()
+	events, err := listEvents(t, foo, "Synced")
+	requireNoError(t, err)
+	var count int32
 	for _, event := range events {
 		count += event.Count
 	}
-	return count
+	if count > limit {
+		t.Errorf("got %d Synced events, want at most %d", count, limit)
+	}
 }
 
 // installPolicy installs a MutatingAdmissionPolicy for the Deployments of a namespace and waits until it is in force. The function

@@ -22,7 +22,7 @@ const (
 	partialOutageDuration = 5 * time.Second
 	// recoveryTime bounds the time from the end of a partial outage until everything has converged. Backoffs double, so that the last
 	// one is about as long as the outage. That of client-go's informers is up to twice as long.
-	recoveryTime = 15 * time.Second
+	recoveryTime = 25 * time.Second
 )
 
 // partialOutages are the kinds of requests that the controller makes. The Foos of partialOutageActions that do without them have to be
@@ -67,7 +67,8 @@ func TestPartialOutages(t *testing.T) {
 				namespace := newNamespace(t)
 				proxy := startProxy(t, user, 0)
 				controller := startBehindProxy(t, proxy, "-namespace", namespace, "-resync-period=1s",
-					"-leader-elect", "-leader-elect-resource-namespace", namespace)
+					"-leader-elect", "-leader-elect-resource-namespace", namespace,
+					"-leader-elect-lease-duration=60s", "-leader-elect-renew-deadline=50s") // The leader does not exit.
 				controller.waitForLog("Started workers")
 				for _, name := range []string{"scaled", "drifted", "renamed", "deleted"} {
 					createFoo(t, namespace, name, name, 1)
