@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -83,7 +84,7 @@ var (
 	foosIndexers        = cache.Indexers{byDeploymentName: indexByDeploymentName}
 )
 
-// Config has what can be configured in a Controller. A zero value means the default.
+// Config configures a Controller. A zero value means the default.
 type Config struct {
 	// Image is the image of the nginx container of all Foos. The default is DefaultImage.
 	Image string
@@ -108,7 +109,8 @@ type Controller struct {
 	workqueue *priorityqueue.Queue[cache.ObjectName]
 	// stalledBackoff is the backoff of Foos that are stalled. The workqueue's own is for all other errors.
 	stalledBackoff workqueue.TypedRateLimiter[cache.ObjectName]
-	// correctionBackoff limits how often drift is corrected in a Deployment that someone else keeps changing.
+	// correctionBackoff limits how often a Deployment is written, for one generation of its Foo, if someone else keeps changing or
+	// deleting it, or the API server rejects it.
 	correctionBackoff *flowcontrol.Backoff
 	// unstoredStatuses has what a CRD that is older than this program has not stored.
 	unstoredStatuses *foostatus.Unstored
@@ -121,8 +123,8 @@ type Controller struct {
 	config           Config
 }
 
-// NewController returns a controller and registers its event handlers with the two informers, which may be running already. At most
-// one config is used.
+// NewController returns a controller and registers its event handlers with the two informers, which may be running already. Of several
+// configs the last value that is set counts.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
@@ -199,6 +201,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	syncCtx, cancel := signals.WithGracePeriod(ctx, c.config.ShutdownTimeout)
 	defer cancel()
+	go wait.UntilWithContext(ctx, func(context.Context) { c.correctionBackoff.GC() }, time.Minute)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -232,7 +235,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	switch {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation, !oldFoo.DeletionTimestamp.Equal(foo.DeletionTimestamp):
 		c.forgetRetries(cache.MetaObjectToName(foo))
-		c.enqueueFoo(foo, "spec changed")
+		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
 	case c.stalledBackoff.NumRequeues(cache.MetaObjectToName(foo)) > 0 && foo.IsObserved():
 		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "stalled: retried with backoff")
 	case isResync:
@@ -252,8 +255,8 @@ func (c *Controller) addDeployment(obj any, isInInitialList bool) {
 	}
 }
 
-// updateDeployment enqueues the Foo of a Deployment that has changed. For a Foo that is not its controller any more the Deployment is
-// deleted. Changes of the status, of which a rollout makes many, are collected for a while.
+// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now the former one too. Changes of
+// the status, of which a rollout makes many, are collected for a while.
 func (c *Controller) updateDeployment(oldObj, newObj any) {
 	oldDeployment, deployment := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
@@ -263,8 +266,9 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
 		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
 	case !equality.Semantic.DeepEqual(samplev1alpha1.ControllerRef(oldDeployment), samplev1alpha1.ControllerRef(deployment)):
-		c.deleteDeployment(oldDeployment)
+		c.handleObject(oldDeployment)
 		c.handleObject(deployment)
+		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
 		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout", "after", rolloutStatusDelay)
 		c.workqueue.AddAfter(cache.MetaObjectToName(foo), rolloutStatusDelay)
@@ -273,17 +277,22 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 	}
 }
 
-// deleteDeployment enqueues the Foo that controlled a Deployment, and all Foos that desire a Deployment of its name.
+// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name.
 func (c *Controller) deleteDeployment(obj any) {
 	objectRef, err := cache.DeletionHandlingObjectToName(obj)
 	utilruntime.Must(err) // What an informer caches has a name.
 	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef)
 	c.handleObject(obj)
-	foos, err := c.foosIndexer.ByIndex(byDeploymentName, objectRef.String())
+	c.enqueueWaiting(objectRef)
+}
+
+// enqueueWaiting enqueues all Foos that desire a Deployment of a name that has become free, or has another controller.
+func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
+	foos, err := c.foosIndexer.ByIndex(byDeploymentName, deployment.String())
 	utilruntime.Must(err) // The index exists.
 	for _, foo := range foos {
 		c.forgetRetries(cache.MetaObjectToName(foo.(*samplev1alpha1.Foo)))
-		c.enqueueFoo(foo, "Deployment of the desired name is gone or has another controller")
+		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
 }
 
@@ -300,14 +309,14 @@ func (c *Controller) handleObject(obj any) {
 		return
 	}
 	if foo := c.resolveControllerRef(object); foo != nil {
-		c.enqueueFoo(foo, "controller of Deployment "+object.GetName())
+		c.enqueueFoo(foo, "controller of "+object.GetName())
 		return
 	}
-	c.logger.V(4).Info("Foo not enqueued", "deployment", klog.KObj(object), "reason", "not controlled by a Foo that exists")
+	c.logger.V(4).Info("Foo not enqueued", "object", klog.KObj(object), "reason", "not controlled by a Foo that exists")
 }
 
-// resolveControllerRef returns the Foo that controls an object, or nil if there is none, or none any more: garbage collection then
-// deletes the object.
+// resolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer exists: then the garbage
+// collector deletes the object.
 func (c *Controller) resolveControllerRef(object metav1.Object) *samplev1alpha1.Foo {
 	controllerRef := samplev1alpha1.ControllerRef(object)
 	if controllerRef == nil {
@@ -353,38 +362,37 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	// Done says nothing of success. It lets another worker have the key, if it was added again meanwhile.
+	// Done marks the key as processed, whether the sync succeeded or not. If it was added meanwhile, it is queued again.
 	defer c.workqueue.Done(objectRef)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
 	ctx = klog.NewContext(ctx, logger)
 	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef)+c.stalledBackoff.NumRequeues(objectRef))
-	sync := metrics.StartSync()
+	timer := metrics.StartSync()
 	err := c.syncHandler(ctx, objectRef)
 
 	var result metrics.Result
 	var delay time.Duration
-	switch _, isStalled := errors.AsType[*foostatus.StalledError](err); {
+	switch stalled, isStalled := errors.AsType[*foostatus.StalledError](err); {
 	case err == nil:
-		// The retries, if there were any, succeeded: the next failure is a first one again.
+		// The next failure is a first one again.
 		result = metrics.Success
 		c.forgetRetries(objectRef)
 	case errors.Is(err, consistency.ErrStale):
 		result, delay = metrics.Stale, staleCacheDelay
 		c.workqueue.AddAfter(objectRef, delay)
 	case isStalled:
-		result, delay = metrics.Stalled, c.stalledBackoff.When(objectRef)
+		result, delay = metrics.Stalled, cmp.Or(stalled.RetryAfter, c.stalledBackoff.When(objectRef))
 		c.workqueue.Forget(objectRef)
 		c.workqueue.AddAfter(objectRef, delay)
 	default:
 		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
-		c.stalledBackoff.Forget(objectRef)
 		if !isConflict(err) {
 			result = metrics.Error
 			utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
 		}
 	}
-	logger.V(4).Info("Finished syncing", "duration", sync.Finish(result), "result", result, "err", err, "requeueAfter", delay)
+	logger.V(4).Info("Finished syncing", "duration", timer.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
 }
 
@@ -393,9 +401,8 @@ func isConflict(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// syncHandler reconciles the Deployment of a Foo with the state that the Foo desires, and then reports in the Foo's status, and in
-// events, what came of it. It reads from the caches and writes only what differs. After an error it has to be called again; a panic is
-// an error like any other.
+// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events. It
+// reads from the caches and writes only what differs. After an error it has to be called again; a panic is an error like any other.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer metrics.RecoverPanic(&err)
 
@@ -409,7 +416,6 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		logger.V(4).Info("Foo does not exist")
 		c.consistencyStore.Clear(objectRef)
 		c.unstoredStatuses.Delete(objectRef)
-		c.correctionBackoff.Reset(objectRef.String())
 		return nil
 	}
 	if err != nil {
@@ -417,7 +423,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	}
 	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion, "generation", foo.Generation)
 	if foo.DeletionTimestamp != nil {
-		logger.V(4).Info("Foo is being deleted: its Deployments are garbage collection's")
+		logger.V(4).Info("Foo is being deleted; leaving its Deployments to the garbage collector")
 		return nil
 	}
 
@@ -437,6 +443,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	logger := klog.FromContext(ctx)
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
 	if apierrors.IsNotFound(err) {
+		logger.V(4).Info("Deployment is not in the cache", "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
 		return c.createDeployment(ctx, foo)
 	}
 	if err != nil {
@@ -444,10 +451,11 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	logger.V(4).Info("Read Deployment from the cache", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
 	if !foo.Controls(deployment) {
+		logger.V(4).Info("Deployment is not controlled by this Foo", "deployment", klog.KObj(deployment))
 		return nil, false, nameConflict(foo)
 	}
 	if deployment.DeletionTimestamp != nil {
-		logger.V(4).Info("Deployment is being deleted: waiting until its name is free", "deployment", klog.KObj(deployment))
+		logger.V(4).Info("Deployment is being deleted; waiting until its name is free", "deployment", klog.KObj(deployment))
 		return deployment, false, nil
 	}
 	// What a lister returns belongs to the cache and must not be changed.
@@ -457,19 +465,19 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return c.correctDeployment(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	if c.isInCorrectionBackoff(foo) {
-		return deployment, false, foostatus.ReportedOverridden(foo)
+	if c.isInCorrectionBackoff(ctx, foo) {
+		return deployment, false, foostatus.Reported(foo, foostatus.DeploymentOverridden)
 	}
-	c.correctionBackoff.Reset(cache.MetaObjectToName(foo).String())
+	c.correctionBackoff.Reset(correctionKey(foo))
 	return deployment, false, nil
 }
 
-// createDeployment creates the Deployment of a Foo, which the cache does not have. If someone else deletes it again and again, that is
-// done with backoff only. If the API server has one of that name, a live read tells who controls it.
+// createDeployment creates the Deployment of a Foo, which the cache does not have. If the API server rejects it, or someone else deletes it
+// repeatedly, that is done with backoff only. If the API server has one of that name, a live read shows which Foo, if any, controls it.
 func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	objectRef := cache.MetaObjectToName(foo)
-	if foo.IsObserved() && c.isInCorrectionBackoff(foo) {
-		return nil, false, foostatus.Deleted(foo.Spec.DeploymentName)
+	if c.isInCorrectionBackoff(ctx, foo) {
+		return nil, false, cmp.Or(foostatus.Reported(foo, foostatus.DeploymentRejected), foostatus.Deleted(foo.Spec.DeploymentName))
 	}
 	if foo.IsObserved() || c.consistencyStore.HasWritten(objectRef, foo.UID) {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
@@ -488,12 +496,14 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 		return c.verifyWrite(foo, created)
 	}
 	if !apierrors.IsAlreadyExists(err) {
-		return nil, false, foostatus.AsStalled(err)
+		return nil, false, c.rejected(foo, err)
 	}
 	existing, err := client.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
+	klog.FromContext(ctx).V(4).Info("Deployment exists; read it from the API server", "deployment", klog.KObj(existing),
+		"resourceVersion", existing.ResourceVersion)
 	if !foo.Controls(existing) {
 		return nil, false, nameConflict(foo)
 	}
@@ -501,17 +511,19 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 	return nil, false, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-// correctDeployment patches a Deployment to its desired state. If someone else changes it back at once, that is done with backoff only.
+// correctDeployment patches a Deployment to its desired state. If the API server rejects that, or someone else changes it back at once, that
+// is done with backoff only.
 func (c *Controller) correctDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, deployment, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(deployment))
 	overridden := foostatus.Overridden(deployment, desired)
 	logger.V(4).Info("Deployment differs from its desired state", "differences", overridden.Message)
-	if foo.IsObserved() { // It is not the Foo that has changed.
-		if c.isInCorrectionBackoff(foo) {
-			return deployment, false, overridden
-		}
+	if c.isInCorrectionBackoff(ctx, foo) {
+		return deployment, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected), overridden)
+	}
+	// Unless this is a new spec, and this process has seen the one before, the cached Foo may be the one that is wrong.
+	if foo.IsObserved() || !c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID) {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
@@ -523,7 +535,7 @@ func (c *Controller) correctDeployment(
 	patched, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return deployment, false, foostatus.AsStalled(err)
+		return deployment, false, c.rejected(foo, err)
 	}
 	logger.V(2).Info("Patched Deployment", "resourceVersion", patched.ResourceVersion, "patch", string(patch))
 	return c.verifyWrite(foo, patched)
@@ -537,25 +549,47 @@ func (c *Controller) verifyWrite(foo *samplev1alpha1.Foo, written *appsv1.Deploy
 	setDesiredState(desired, foo, c.config.Image)
 	isDesired := equality.Semantic.DeepEqual(written, desired)
 	if foo.IsObserved() || !isDesired {
-		c.correctionBackoff.Next(cache.MetaObjectToName(foo).String(), time.Now())
+		c.correctionBackoff.Next(correctionKey(foo), time.Now())
 	}
 	if !isDesired {
 		return written, false, foostatus.Overridden(written, desired)
 	}
-	err := foostatus.ReportedOverridden(foo)
-	return written, err == nil, err
+	if err := foostatus.Reported(foo, foostatus.DeploymentOverridden); err != nil {
+		return written, false, err
+	}
+	return written, true, nil
 }
 
-func (c *Controller) isInCorrectionBackoff(foo *samplev1alpha1.Foo) bool {
-	return c.correctionBackoff.IsInBackOffSinceUpdate(cache.MetaObjectToName(foo).String(), time.Now())
+// rejected returns the error of a write as a StalledError, and starts the backoff, if the API server rejects what was written.
+func (c *Controller) rejected(foo *samplev1alpha1.Foo, err error) error {
+	err = foostatus.AsStalled(err)
+	if _, isStalled := errors.AsType[*foostatus.StalledError](err); isStalled {
+		c.correctionBackoff.Next(correctionKey(foo), time.Now())
+	}
+	return err
+}
+
+func (c *Controller) isInCorrectionBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {
+	isInBackoff := c.correctionBackoff.IsInBackOffSinceUpdate(correctionKey(foo), time.Now())
+	if isInBackoff {
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.correctionBackoff.Get(correctionKey(foo)))
+	}
+	return isInBackoff
+}
+
+// correctionKey is the key of correctionBackoff: a new spec is written at once.
+func correctionKey(foo *samplev1alpha1.Foo) string {
+	return fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	if !foostatus.CanTakeOver(current) {
-		return nil
-	}
 	for _, superseded := range c.supersededDeployments(foo) {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(superseded))
+		if !foostatus.CanTakeOver(current) {
+			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
+			continue
+		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return err
@@ -564,12 +598,13 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 		})
 		if apierrors.IsNotFound(err) {
-			continue // The cache of Deployments is stale.
+			logger.V(4).Info("Superseded Deployment is already gone")
+			continue
 		}
 		if err != nil {
 			return foostatus.AsStalled(err)
 		}
-		klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
+		logger.V(2).Info("Deleted superseded Deployment")
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
 	}
 	return nil
@@ -579,13 +614,19 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, changed bool, syncErr error) error {
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
 	if superseded := c.supersededDeployments(foo); deployment == nil && len(superseded) > 0 {
-		deployment = superseded[0] // It goes on to serve.
+		deployment = superseded[0] // It keeps serving until it can be replaced.
+	}
+	if isStalled && stalled.Reason != ErrResourceExists {
+		stalled.RetryAfter = c.correctionBackoff.Get(correctionKey(foo))
 	}
 	status := foostatus.New(foo, deployment, stalled)
 	differs := !equality.Semantic.DeepEqual(foo.Status, status)
 	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
 	if differs {
 		if err := c.updateFooStatus(ctx, foo, status); err != nil {
+			if changed { // The next sync cannot see in the status that this generation has been written.
+				c.correctionBackoff.Next(correctionKey(foo), time.Now())
+			}
 			return err
 		}
 	}
@@ -632,7 +673,7 @@ func (c *Controller) supersededDeployments(foo *samplev1alpha1.Foo) (superseded 
 			superseded = append(superseded, deployment)
 		}
 	}
-	// The one that was named last is the first.
+	// Newest first.
 	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -655,8 +696,8 @@ func nameConflict(foo *samplev1alpha1.Foo) error {
 	return &foostatus.StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
 }
 
-// newDeployment returns the Deployment of a Foo. By the controller reference garbage collection deletes it with the Foo, and
-// handleObject finds the Foo.
+// newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and
+// handleObject find the Foo.
 func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -670,7 +711,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 	return deployment
 }
 
-// setDesiredState sets what a Foo desires of its Deployment, in a new one and in one that exists, and leaves all else alone.
+// setDesiredState sets the fields that a Foo controls on a new or existing Deployment, and leaves all others unchanged.
 func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, image string) {
 	for key, value := range labelsFor(foo) {
 		metav1.SetMetaDataLabel(&deployment.ObjectMeta, key, value)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	goruntime "runtime"
 	"slices"
@@ -481,7 +482,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "rolled out", objects: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, result: isAvailable,
 			status: twoReplicas},
 		{name: "scaled", objects: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
-			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
+			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
 		{name: "generation without a change", objects: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, result: syncedAvailable},
 		{name: "drift of replicas", objects: objects{newFoo(observed), drifted}, requests: []string{getFoo, patchReplicas},
@@ -573,7 +574,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "admission removes labels", objects: objects{newFoo()}, answers: answers{createDeployment: mutating(withoutLabels)},
 			requests: []string{createDeployment, updateStatus}, result: overridden(labelsOverridden)},
 		{name: "admission overrides a change", objects: objects{newFoo(observed, withGeneration(2)), drifted},
-			answers: answers{patchDeployment: returning(drifted)}, requests: []string{patchReplicas, updateStatus},
+			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
 			result: overridden(replicasOverridden)},
 		{name: "admission overrides a correction", objects: objects{newFoo(observed), drifted},
 			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
@@ -651,22 +652,26 @@ func TestPruneSeveral(t *testing.T) {
 }
 
 func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
-	f := newFixture(t, newFoo())
-	f.answers = answers{updateStatus: unavailable}
-	verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-	f.verifyRequests(t, createDeployment, updateStatus)
-	must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-	f.fillCaches(t)
-	verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.answers = answers{updateStatus: unavailable}
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, createDeployment, updateStatus)
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, updateStatus) // It is created with backoff only,
+		time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, getFoo, createDeployment, updateStatus) // and after a live read.
 
-	f.correctionBackoff.Next(objectRef.String(), time.Now())
-	must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
-	f.fillCaches(t)
-	must(t, f.syncHandler(t.Context(), objectRef))
-	if f.consistencyStore.HasWritten(objectRef, "foo-uid") || f.correctionBackoff.Get(objectRef.String()) != 0 {
-		t.Error("writes or a backoff are recorded for a Foo that is gone")
-	}
+		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
+		f.fillCaches(t)
+		must(t, f.syncHandler(t.Context(), objectRef))
+		if f.consistencyStore.HasWritten(objectRef, "foo-uid") {
+			t.Error("writes are recorded for a Foo that is gone")
+		}
+	})
 }
 
 func TestRepeatedlyDeletedDeployment(t *testing.T) {
@@ -684,26 +689,64 @@ func TestRepeatedlyDeletedDeployment(t *testing.T) {
 			if creations != want {
 				t.Errorf("got %d creations, want %d", creations, want)
 			}
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "desired to exist, found deleted")
-			time.Sleep(f.correctionBackoff.Get(objectRef.String()))
+			verifyError(t, f.syncHandler(t.Context(), objectRef), "was deleted again")
+			time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
 		}
 	})
 }
 
-func TestTransientErrorForgetsStalledBackoff(t *testing.T) {
+// Others may cause syncs at any rate, but not writes.
+func TestWritesAreBounded(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	for name, test := range map[string]struct {
+		foo     *samplev1alpha1.Foo
+		answers answers
+	}{
+		"restored at once":                             {newFoo(observing(ours)), nil},
+		"restored at once, status cannot be written":   {newFoo(), answers{updateStatus: unavailable}},
+		"patch is rejected":                            {newFoo(observing(ours)), answers{patchDeployment: webhook}},
+		"patch is rejected, status cannot be written":  {newFoo(), answers{patchDeployment: webhook, updateStatus: unavailable}},
+		"patch is overridden by admission":             {newFoo(observing(ours)), answers{patchDeployment: returning(drifted)}},
+		"overridden, and the status cannot be written": {newFoo(), answers{patchDeployment: returning(drifted), updateStatus: unavailable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.foo, drifted)
+				maps.Copy(f.answers, test.answers)
+				for range 3 {
+					patches := 0
+					for range 10 {
+						_ = f.syncHandler(t.Context(), objectRef) // It fails.
+						patches += strings.Count(strings.Join(f.takeRequests(), ";"), patchDeployment)
+						f.edit(t, ours, withReplicas(9))
+						f.fillCaches(t)
+					}
+					if patches != 1 {
+						t.Errorf("got %d patches within the backoff, want 1", patches)
+					}
+					time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
+				}
+			})
+		})
+	}
+}
+
+func TestTransientErrorDuringStalledBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		rejected := failing(apierrors.NewBadRequest("denied"))
-		for _, test := range []struct {
-			answer answer
-			want   int
-		}{{rejected, 1}, {rejected, 2}, {rejected, 3}, {unavailable, 0}, {rejected, 1}} {
+		// The transient error is retried like a first one, but errors of both kinds in turns do not reset each other's backoff.
+		for i, test := range []struct {
+			answer                 answer
+			wantStalled, wantError int
+		}{{rejected, 1, 0}, {rejected, 2, 0}, {unavailable, 2, 1}, {rejected, 3, 0}, {unavailable, 3, 1}} {
 			f.answers[createDeployment] = test.answer
 			f.workqueue.Add(objectRef)
 			f.processNextWorkItem(t.Context())
-			if got := f.stalledBackoff.NumRequeues(objectRef); got != test.want {
-				t.Errorf("NumRequeues() = %d, want %d", got, test.want)
+			if stalled, errors := f.stalledBackoff.NumRequeues(objectRef), f.workqueue.NumRequeues(objectRef); stalled != test.wantStalled || errors != test.wantError {
+				t.Errorf("step %d: %d retries of the stalled Foo and %d of errors, want %d and %d", i, stalled, errors, test.wantStalled, test.wantError)
 			}
+			time.Sleep(time.Hour) // Past every backoff.
 		}
 	})
 }
@@ -1016,14 +1059,14 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{conflict, "conflict", 10 * time.Millisecond, "", 2},
 			{notFound, "conflict", 20 * time.Millisecond, "", 3},
 			{terminating, "conflict", 40 * time.Millisecond, "", 4},
-			{webhook, "stalled", 5 * time.Millisecond, "", 0},
-			{webhook, "stalled", 10 * time.Millisecond, "", 0},
-			{webhook, "stalled", 20 * time.Millisecond, "", 0},
+			{webhook, "stalled", time.Second, "", 0},
+			{webhook, "stalled", 2 * time.Second, "", 0},
+			{webhook, "stalled", 4 * time.Second, "", 0},
 			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 10 * time.Millisecond, "a bug", 2},
 			{nil, "stale", staleCacheDelay, "", 2},
 			{nil, "success", time.Hour, "", 0},
-			{webhook, "stalled", 5 * time.Millisecond, "", 0},
+			{webhook, "stalled", time.Second, "", 0},
 		} {
 			f.answers[createDeployment] = step.create
 			f.foosIndexer.Bookmark("10")

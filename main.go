@@ -112,7 +112,7 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	informersCtx, stopInformers := context.WithCancel(ctx)
+	informersCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx)) // Syncs that drain need current caches.
 	defer sampleInformerFactory.Shutdown()
 	defer kubeInformerFactory.Shutdown()
 	defer stopInformers()

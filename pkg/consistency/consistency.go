@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale says that a cache is older than what is known of the API server, so that nothing may be done because of it yet.
+// ErrStale says that a cache is older than the known state of the API server, so the controller must not act on it yet.
 var ErrStale = errors.New("the cache is stale")
 
 // staleCacheTimeout is how long a cache may be older than a write. After it the write is taken to be lost, because etcd was
@@ -64,10 +64,7 @@ func (s *Store) WroteAt(owner cache.ObjectName, uid types.UID, resource schema.G
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.records[owner] == nil || s.records[owner].uid != uid {
-		s.records[owner] = &record{uid: uid}
-	}
-	if s.records[owner].unseen == nil {
-		s.records[owner].unseen = map[schema.GroupResource]write{}
+		s.records[owner] = &record{uid, map[schema.GroupResource]write{}}
 	}
 	s.records[owner].unseen[resource] = write{resourceVersion, time.Now()}
 }
@@ -95,7 +92,6 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 		}
 		delete(unseen, resource)
 	}
-	s.records[owner].unseen = nil
 	return nil
 }
 

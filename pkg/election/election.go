@@ -87,8 +87,8 @@ func newElector(lock resourcelock.Interface, options Options) *Elector {
 	return &Elector{options: options, lock: newObservedLock(lock, options.ForbiddenTimeout)}
 }
 
-// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before, and returns the
-// error of lead. If ctx is done while another instance is the leader, Run returns nil without having called lead. If the Lease is
+// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before; after an error of lead,
+// which it returns, the Lease is left to expire. If ctx is done while another instance is the leader, Run returns nil without having called lead. If the Lease is
 // lost it returns ErrLost at once, while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
@@ -128,10 +128,13 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	}
 	endElection()
 	<-stopped
+	if leadErr != nil {
+		return leadErr // Requests that were cancelled may still be applied: the Lease has to expire.
+	}
 	if err := e.release(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to release the Lease; standbys wait until it expires", "lease", e.lock.Describe())
 	}
-	return leadErr
+	return nil
 }
 
 // release waits for the writes in flight and then releases the Lease if this instance holds it, so that a standby need not wait until it expires.
@@ -140,6 +143,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
+	if e.lock.lastRenewal().IsZero() {
+		return nil // Another instance is the leader.
+	}
 	e.lock.clearRenewal() // From now on writes fail.
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		return e.inFlight.Load() == 0, nil

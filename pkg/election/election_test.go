@@ -58,13 +58,12 @@ func TestReleaseAfterLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		ctx, cancel := context.WithCancel(t.Context())
-		failed := errors.New("lead failed")
 		returned := make(chan error, 1)
 		go func() {
 			returned <- newTestElector(client, "one").Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
 				time.Sleep(time.Minute) // The last syncs take longer than the lease duration.
-				return failed
+				return nil
 			})
 		}()
 		time.Sleep(time.Second) // The Lease is acquired.
@@ -76,11 +75,23 @@ func TestReleaseAfterLead(t *testing.T) {
 		if since := time.Since(getLease(t, client).Spec.RenewTime.Time); since > options.RenewDeadline {
 			t.Errorf("the Lease was last renewed %s ago while lead is running", since)
 		}
-		if err := <-returned; !errors.Is(err, failed) {
-			t.Errorf("Run() = %v, want the error of lead", err)
+		if err := <-returned; err != nil {
+			t.Error(err)
 		}
 		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "" {
 			t.Errorf("holder = %q after lead has returned", holder)
+		}
+	})
+}
+
+func TestNoReleaseAfterError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, failed := fake.NewClientset(), errors.New("syncs were cancelled")
+		if err := newTestElector(client, "one").Run(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("Run() = %v, want the error of lead", err)
+		}
+		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "one" {
+			t.Errorf("holder = %q although requests may still be applied", holder)
 		}
 	})
 }

@@ -6,6 +6,7 @@ package foostatus
 
 import (
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,8 @@ type StalledError struct {
 	Reason string
 	// Message is for people.
 	Message string
+	// RetryAfter is the delay of the next retry. 0 means that it depends on the number of retries.
+	RetryAfter time.Duration
 }
 
 // Error returns the message.

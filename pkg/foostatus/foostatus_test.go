@@ -243,7 +243,7 @@ func TestOverridden(t *testing.T) {
 	}
 }
 
-func TestReportedOverridden(t *testing.T) {
+func TestReported(t *testing.T) {
 	overridden := &StalledError{Reason: DeploymentOverridden, Message: "spec.replicas: desired 2, found 5"}
 	for name, test := range map[string]struct {
 		change func(*samplev1alpha1.Foo)
@@ -259,10 +259,10 @@ func TestReportedOverridden(t *testing.T) {
 		foo := newFoo()
 		foo.Status = New(foo, nil, overridden)
 		test.change(foo)
-		err := ReportedOverridden(foo)
+		err := Reported(foo, DeploymentOverridden)
 		stalled, ok := errors.AsType[*StalledError](err)
 		if ok != test.want || !test.want && err != nil || test.want && *stalled != *overridden {
-			t.Errorf("%s: ReportedOverridden() = %v, want it: %v", name, err, test.want)
+			t.Errorf("%s: Reported() = %v, want it: %v", name, err, test.want)
 		}
 	}
 }

@@ -37,15 +37,17 @@ func Overridden(found, desired *appsv1.Deployment) *StalledError {
 }
 
 // Deleted returns the error for a Deployment that is deleted again and again.
-func Deleted(deploymentName string) *StalledError {
-	return &StalledError{Reason: DeploymentOverridden, Message: fmt.Sprintf("Deployment %q: desired to exist, found deleted", deploymentName)}
+func Deleted(deploymentName string) error {
+	return &StalledError{
+		Reason:  DeploymentOverridden,
+		Message: fmt.Sprintf("Deployment %q was deleted again after the controller had recreated it", deploymentName),
+	}
 }
 
-// ReportedOverridden returns the error that the status of a Foo reports for its newest spec if its Deployment was overridden, and nil
-// otherwise.
-func ReportedOverridden(foo *samplev1alpha1.Foo) error {
+// Reported returns the error that the status of a Foo reports for its newest spec, if it has the given reason, and nil otherwise.
+func Reported(foo *samplev1alpha1.Foo, reason string) error {
 	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
-	if condition == nil || condition.Reason != DeploymentOverridden || condition.ObservedGeneration != foo.Generation {
+	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
 		return nil
 	}
 	return &StalledError{Reason: condition.Reason, Message: condition.Message}

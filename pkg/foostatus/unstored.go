@@ -18,7 +18,6 @@ import (
 type Unstored struct {
 	lock     sync.Mutex
 	statuses map[cache.ObjectName]unstoredStatus
-	reported bool
 	probed   time.Time
 }
 
@@ -51,11 +50,11 @@ func (u *Unstored) Complete(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo {
 func (u *Unstored) Add(foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) (isFirst bool) {
 	u.lock.Lock()
 	defer u.lock.Unlock()
-	if u.statuses == nil {
+	isFirst = u.statuses == nil
+	if isFirst {
 		u.statuses, u.probed = map[cache.ObjectName]unstoredStatus{}, time.Now()
 	}
 	u.statuses[cache.MetaObjectToName(foo)] = unstoredStatus{foo.UID, status}
-	isFirst, u.reported = !u.reported, true
 	return isFirst
 }
 
@@ -63,7 +62,7 @@ func (u *Unstored) Add(foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus)
 func (u *Unstored) Clear() {
 	u.lock.Lock()
 	defer u.lock.Unlock()
-	u.statuses, u.reported = nil, false
+	u.statuses = nil
 }
 
 // Delete forgets the status of a Foo.

@@ -8,6 +8,7 @@ package priorityqueue
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -21,11 +22,13 @@ type Queue[T comparable] struct {
 
 	rateLimiter workqueue.TypedRateLimiter[T]
 	fifos       *fifos[T]
+	// lock keeps Done from adding an item again while AddLowPriority adds one.
+	lock sync.Mutex
 }
 
 // New returns a queue whose metrics have the given name.
 func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	fifos := &fifos[T]{low: map[T]*list.Element{}, lowAdds: map[T]struct{}{}}
+	fifos := &fifos[T]{low: map[T]*list.Element{}}
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
 	delayingQueue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: queue})
 	return &Queue[T]{
@@ -36,8 +39,8 @@ func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *
 	}
 }
 
-// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50 per second with a
-// burst of 300 for all of them together, whichever is longer.
+// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50 per second with a burst of 300
+// for all items, whichever is longer.
 func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -48,9 +51,18 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 // AddLowPriority adds an item with low priority. One that waits with high priority already keeps it, and one that is being
 // processed is added again with high priority.
 func (q *Queue[T]) AddLowPriority(item T) {
-	q.fifos.expectLow(item)
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.fifos.addingLow.Store(&item)
+	defer q.fifos.addingLow.Store(nil)
 	q.Add(item)
-	q.fifos.takeLow(item) // It was not queued, because it is being processed.
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *Queue[T]) Done(item T) {
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.TypedRateLimitingInterface.Done(item)
 }
 
 // AddRateLimited adds an item after the delay that the rate limiter demands, and returns the delay.
@@ -66,29 +78,20 @@ type fifos[T comparable] struct {
 	// low has the elements of lowItems.
 	low map[T]*list.Element
 
-	// lowAdds are the items that are just being added with low priority.
-	lock    sync.Mutex
-	lowAdds map[T]struct{}
+	// addingLow is the item that AddLowPriority is adding.
+	addingLow atomic.Pointer[T]
 }
 
-func (f *fifos[T]) expectLow(item T) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	f.lowAdds[item] = struct{}{}
-}
-
-// takeLow reports whether an item is being added with low priority, for the first that asks.
-func (f *fifos[T]) takeLow(item T) bool {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	_, ok := f.lowAdds[item]
-	delete(f.lowAdds, item)
-	return ok
+// isLow reports whether an item is being added with low priority. If another goroutine adds it with high priority at the same time, the
+// first of the two calls reports true, and the second one moves the item up.
+func (f *fifos[T]) isLow(item T) bool {
+	adding := f.addingLow.Load()
+	return adding != nil && *adding == item && f.addingLow.CompareAndSwap(adding, nil)
 }
 
 // Push implements workqueue.Queue.
 func (f *fifos[T]) Push(item T) {
-	if f.takeLow(item) {
+	if f.isLow(item) {
 		f.low[item] = f.lowItems.PushBack(item)
 		return
 	}
@@ -97,8 +100,8 @@ func (f *fifos[T]) Push(item T) {
 
 // Touch implements workqueue.Queue: an item that is added again with high priority moves up.
 func (f *fifos[T]) Touch(item T) {
-	element, isLow := f.low[item]
-	if f.takeLow(item) || !isLow {
+	element, waitsLow := f.low[item]
+	if f.isLow(item) || !waitsLow {
 		return
 	}
 	delete(f.low, item)

@@ -39,9 +39,9 @@ func drain[T comparable](queue *Queue[T]) (items []T) {
 func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
 	t.Helper()
 	f := queue.fifos
-	if f.highItems.Len()+f.lowItems.Len()+len(f.low)+len(f.lowAdds) > 0 {
-		t.Errorf("left are %d items of high and %d of low priority, %d elements and %d low adds",
-			f.highItems.Len(), f.lowItems.Len(), len(f.low), len(f.lowAdds))
+	if f.highItems.Len()+f.lowItems.Len()+len(f.low) > 0 || f.addingLow.Load() != nil {
+		t.Errorf("left are %d items of high and %d of low priority, %d elements, and %v is being added",
+			f.highItems.Len(), f.lowItems.Len(), len(f.low), f.addingLow.Load())
 	}
 }
 
