@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -167,16 +168,26 @@ func waitForCacheSync(
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and all but the
-// metadata of a Deployment that no Foo controls.
+// metadata of a Deployment that no Foo controls. Equal labels of a Deployment are kept once.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
 		return obj, nil // A tombstone.
 	}
 	object.SetManagedFields(nil)
-	if deployment, ok := obj.(*appsv1.Deployment); ok && samplev1alpha1.ControllerRef(deployment) == nil {
+	deployment, ok := obj.(*appsv1.Deployment)
+	switch {
+	case !ok:
+	case samplev1alpha1.ControllerRef(deployment) == nil:
 		deployment.Labels, deployment.Annotations = nil, nil
 		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
+	default:
+		if maps.Equal(deployment.Spec.Template.Labels, deployment.Labels) {
+			deployment.Spec.Template.Labels = deployment.Labels
+		}
+		if selector := deployment.Spec.Selector; selector != nil && maps.Equal(selector.MatchLabels, deployment.Labels) {
+			selector.MatchLabels = deployment.Labels
+		}
 	}
 	return obj, nil
 }

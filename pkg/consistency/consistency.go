@@ -64,7 +64,10 @@ func (s *Store) WroteAt(owner cache.ObjectName, uid types.UID, resource schema.G
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.records[owner] == nil || s.records[owner].uid != uid {
-		s.records[owner] = &record{uid, map[schema.GroupResource]write{}}
+		s.records[owner] = &record{uid: uid}
+	}
+	if s.records[owner].unseen == nil {
+		s.records[owner].unseen = map[schema.GroupResource]write{}
 	}
 	s.records[owner].unseen[resource] = write{resourceVersion, time.Now()}
 }
@@ -92,6 +95,7 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 		}
 		delete(unseen, resource)
 	}
+	s.records[owner].unseen = nil // An empty map takes memory.
 	return nil
 }
 
