@@ -44,7 +44,7 @@ test-cluster: cluster ## Test the local Kubernetes.
 
 .PHONY: test-e2e
 test-e2e: cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.
-	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip TestRandomWalks . -args -subset=$(or $(SUBSET),$(COMMIT))
+	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip 'TestRandomWalks|TestEndurance' . -args -subset=$(or $(SUBSET),$(COMMIT))
 
 .PHONY: test-faults
 test-faults: cluster ## Run the end-to-end tests with the complete fault matrix and a random walk.

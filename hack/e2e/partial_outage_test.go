@@ -62,7 +62,7 @@ var partialOutageFaults = []struct {
 func TestPartialOutages(t *testing.T) {
 	for _, outage := range partialOutages {
 		for _, fault := range partialOutageFaults {
-			t.Run(outage.name+" "+fault.name, func(t *testing.T) {
+			runCase(t, outage.name+" "+fault.name, func(t *testing.T) {
 				t.Parallel()
 				namespace := newNamespace(t)
 				proxy := startProxy(t, user, 0)

@@ -44,7 +44,7 @@ const olderCRDMessage = "is older than this controller"
 func TestOlderCRD(t *testing.T) {
 	for _, crd := range olderCRDs {
 		for _, running := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, controller running before: %v", crd.name, running), func(t *testing.T) {
+			runCase(t, fmt.Sprintf("%s, controller running before: %v", crd.name, running), func(t *testing.T) {
 				namespace := newNamespace(t)
 				deleteCRD(t)
 				var controller *process
