@@ -175,7 +175,7 @@ func TestFrozenLeaderDoesNotWrite(t *testing.T) {
 
 	leader.signal(syscall.SIGCONT)
 	leader.waitForExit(1, 10*time.Second)
-	if last := leader.lastLine(); !strings.Contains(last, "leader election lost") {
+	if last := leader.errorLine(); !strings.Contains(last, "leader election lost") {
 		t.Errorf("the last line is %q, want an error that the lease was lost", last)
 	}
 	createReadyFoo(t, namespace, "last", "last", 1)

@@ -145,7 +145,7 @@ func TestForbiddenLease(t *testing.T) {
 			default:
 			}
 			p.waitForExit(1, 15*time.Second)
-			for _, line := range []string{firstLineWith(p.log.String(), "Access to the Lease is forbidden"), p.lastLine()} {
+			for _, line := range []string{firstLineWith(p.log.String(), "Access to the Lease is forbidden"), p.errorLine()} {
 				for _, want := range []string{`cannot get resource`, "leases", "-leader-elect-resource-name"} {
 					if !strings.Contains(line, want) {
 						t.Errorf("the log says %q, want it to contain %q", line, want)

@@ -103,13 +103,13 @@ func (in *restartingInstance) stop() {
 	for i, run := range in.runs {
 		last := i == len(in.runs)-1
 		code := run.command.ProcessState.ExitCode()
-		mayFail := !last && (strings.Contains(run.lastLine(), "leader election lost") || strings.Contains(run.lastLine(), "cannot be reached"))
+		mayFail := !last && (strings.Contains(run.errorLine(), "leader election lost") || strings.Contains(run.errorLine(), "cannot be reached"))
 		switch {
 		case in.signaled[run] == syscall.SIGKILL:
 		case in.signaled[run] == syscall.SIGTERM && code == 0:
 		case code == 1 && mayFail:
 		default:
-			in.t.Errorf("the controller exited with code %d after signal %d; last line: %s", code, in.signaled[run], run.lastLine())
+			in.t.Errorf("the controller exited with code %d after signal %d; last line: %s", code, in.signaled[run], run.errorLine())
 		}
 		checkLog(in.t, run.log.String())
 	}

@@ -75,7 +75,7 @@ func TestShutdownTimeout(t *testing.T) {
 	defer close(request)
 	controller.signal(syscall.SIGTERM)
 	controller.waitForExit(1, 10*time.Second)
-	if last := controller.lastLine(); !strings.Contains(last, "were cancelled") {
+	if last := controller.errorLine(); !strings.Contains(last, "were cancelled") {
 		t.Errorf("the last line is %q, want an error that the sync was cancelled", last)
 	}
 }
@@ -148,7 +148,7 @@ func TestMissingCRD(t *testing.T) {
 	failing := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=3s")
 	waiting := startProcess(t, "-kubeconfig", kubeconfig)
 	failing.waitForExit(1, 20*time.Second)
-	if last := failing.lastLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
+	if last := failing.errorLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
 		t.Errorf("the last line is %q, want an error that contains %q", last, command)
 	}
 	waiting.waitForLog(command)
@@ -167,7 +167,7 @@ func TestMissingPermission(t *testing.T) {
 	p := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=2s")
 	p.waitForExit(1, 20*time.Second)
 	for _, want := range []string{"permission is missing", `cannot list resource "`, `User "nobody"`} {
-		if last := p.lastLine(); !strings.Contains(last, want) {
+		if last := p.errorLine(); !strings.Contains(last, want) {
 			t.Errorf("the last line is %q, want it to contain %q", last, want)
 		}
 	}

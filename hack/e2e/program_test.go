@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,9 +141,15 @@ func (p *process) waitForExit(code int, timeout time.Duration) {
 	}
 }
 
-// lastLine returns the last line of the output.
-func (p *process) lastLine() string {
+// errorLine returns the error that main prints before it exits, or else the last line of the output. When leadership is lost, workers
+// may still log after it.
+func (p *process) errorLine() string {
 	lines := strings.Split(strings.TrimSpace(p.log.String()), "\n")
+	for _, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "Error: ") {
+			return line
+		}
+	}
 	return lines[len(lines)-1]
 }
 

@@ -117,7 +117,7 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	kubectl(t, "apply", "-f", crdFile)
 	failing := startProcess(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-cache-sync-timeout=3s")
 	failing.waitForExit(1, 20*time.Second)
-	if last := failing.lastLine(); !strings.Contains(last, "replicas") {
+	if last := failing.errorLine(); !strings.Contains(last, "replicas") {
 		t.Errorf("the last line is %q, want the name of the field", last)
 	}
 	kubectl(t, "delete", "-n", namespace, "foos", "--all")
