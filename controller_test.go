@@ -368,6 +368,12 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 	}
 }
 
+// advance advances the fake clock of a synctest bubble. It takes no time, and no test outside of a bubble calls it.
+func advance(duration time.Duration) { time.Sleep(duration) }
+
+// endBackoff advances the fake clock to the end of the backoff of a Deployment.
+func (f *fixture) endBackoff() { advance(f.correctionBackoff.Get(correctionKey(newFoo()))) }
+
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
 	t.Helper()
@@ -661,7 +667,7 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 		f.fillCaches(t)
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
 		f.verifyRequests(t, updateStatus) // It is created with backoff only,
-		time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
+		f.endBackoff()
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
 		f.verifyRequests(t, getFoo, createDeployment, updateStatus) // and after a live read.
 
@@ -690,7 +696,7 @@ func TestRepeatedlyDeletedDeployment(t *testing.T) {
 				t.Errorf("got %d creations, want %d", creations, want)
 			}
 			verifyError(t, f.syncHandler(t.Context(), objectRef), "was deleted again")
-			time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
+			f.endBackoff()
 		}
 	})
 }
@@ -724,7 +730,7 @@ func TestWritesAreBounded(t *testing.T) {
 					if patches != 1 {
 						t.Errorf("got %d patches within the backoff, want 1", patches)
 					}
-					time.Sleep(f.correctionBackoff.Get(correctionKey(newFoo())))
+					f.endBackoff()
 				}
 			})
 		})
@@ -746,7 +752,7 @@ func TestTransientErrorDuringStalledBackoff(t *testing.T) {
 			if stalled, errors := f.stalledBackoff.NumRequeues(objectRef), f.workqueue.NumRequeues(objectRef); stalled != test.wantStalled || errors != test.wantError {
 				t.Errorf("step %d: %d retries of the stalled Foo and %d of errors, want %d and %d", i, stalled, errors, test.wantStalled, test.wantError)
 			}
-			time.Sleep(time.Hour) // Past every backoff.
+			advance(time.Hour) // Past every backoff.
 		}
 	})
 }
@@ -853,7 +859,7 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 
 func TestOverriddenByAnotherController(t *testing.T) {
 	const message = "spec.replicas: desired 2, found 9"
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+	synctest.Test(t, func(t *testing.T) {
 		ours := newDeploymentFor(newFoo(), available)
 		f := newFixture(t, newFoo(observing(ours)), ours)
 		for _, step := range []struct {
@@ -877,7 +883,7 @@ func TestOverriddenByAnotherController(t *testing.T) {
 			{"overridden later", 0, true, false, message, "Warning DeploymentOverridden " + message},
 			{"after first backoff", time.Second, false, true, message, ""},
 		} {
-			time.Sleep(step.after)
+			advance(step.after)
 			if step.overrides {
 				f.edit(t, ours, withReplicas(9))
 				f.fillCaches(t)
@@ -1030,13 +1036,13 @@ func TestHandlers(t *testing.T) {
 }
 
 func TestRolloutStatusDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, withResourceVersion("8")))
-		time.Sleep(rolloutStatusDelay - 1)
+		advance(rolloutStatusDelay - 1)
 		f.updateDeployment(newDeploymentFor(newFoo(), available, withResourceVersion("8")), newDeploymentFor(newFoo(), withResourceVersion("9")))
 		for i, after := range []time.Duration{0, 1, time.Hour} {
-			time.Sleep(after)
+			advance(after)
 			synctest.Wait()
 			if got, want := f.workqueue.Len(), min(i, 1); got != want {
 				t.Errorf("%d keys are queued, want %d", got, want)
@@ -1046,7 +1052,7 @@ func TestRolloutStatusDelay(t *testing.T) {
 }
 
 func TestProcessNextWorkItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		for i, step := range []struct {
 			create  answer
@@ -1089,12 +1095,12 @@ func TestProcessNextWorkItem(t *testing.T) {
 			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
 				t.Errorf("step %d: NumRequeues() = %d, want %d", i, got, step.retries)
 			}
-			time.Sleep(step.delay - time.Nanosecond)
+			advance(step.delay - time.Nanosecond)
 			synctest.Wait()
 			if f.workqueue.Len() != 0 {
 				t.Errorf("step %d: queued again before %s", i, step.delay)
 			}
-			time.Sleep(time.Nanosecond)
+			advance(time.Nanosecond)
 			synctest.Wait()
 			if got, want := f.workqueue.Len() == 1, step.result != "success"; got != want {
 				t.Errorf("step %d: queued again after %s: %v, want %v", i, step.delay, got, want)
@@ -1155,7 +1161,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f.newController(t, Config{ShutdownTimeout: time.Minute})
 		f.kubeclientset = hangingClient{Interface: f.kubeClient}
 		stop, returned := f.run(t)
-		time.Sleep(time.Hour)
+		advance(time.Hour)
 		start := time.Now()
 		stop()
 		verifyError(t, <-returned, "1m0s")
@@ -1170,7 +1176,7 @@ func TestRunWithoutSyncedCaches(t *testing.T) {
 		f := newFixture(t, newFoo())
 		f.deploymentsSynced = func() bool { return false }
 		stop, returned := f.run(t)
-		time.Sleep(time.Hour)
+		advance(time.Hour)
 		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
 			t.Errorf("requests = %q, want Run() to wait", got)
 		}
@@ -1187,13 +1193,13 @@ func TestRunWithRunningInformers(t *testing.T) {
 		f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer()
 		f.answers["create deployments panicking"] = func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }
 		stop, returned := f.run(t)
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		f.verifyReady(t, "False DeploymentProgressing") // The only worker has survived the panics.
 		if got := f.takeRequests(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "create events ") }) {
 			t.Errorf("requests = %q, want an event", got)
 		}
 		f.edit(t, newDeployment(newFoo()), available, withResourceVersion("8"))
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		f.verifyReady(t, "True DeploymentAvailable")
 		stop()
 		must(t, <-returned)
