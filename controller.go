@@ -64,9 +64,9 @@ const (
 
 	// containerName is the name of the container whose image the controller sets.
 	containerName = "nginx"
-	// rolloutStatusDelay is how long changes of a Deployment's status, of which a rollout makes many, are collected before the Foo
-	// is synced.
-	rolloutStatusDelay = 500 * time.Millisecond
+	// statusDelay is how long changes of a status are collected before the Foo is synced. A rollout makes many of the Deployment's, and
+	// someone else who writes the Foo's must not make this controller write as fast.
+	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is how long a sync waits for a stale cache unless a watch event comes earlier.
 	staleCacheDelay = time.Second
 )
@@ -241,7 +241,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case isResync:
 		c.enqueueLowPriority(foo, "resync")
 	default:
-		c.enqueueFoo(foo, "status or metadata changed")
+		c.enqueueFooAfterDelay(foo, "status or metadata changed")
 	}
 }
 
@@ -270,8 +270,7 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 		c.handleObject(deployment)
 		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
-		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout", "after", rolloutStatusDelay)
-		c.workqueue.AddAfter(cache.MetaObjectToName(foo), rolloutStatusDelay)
+		c.enqueueFooAfterDelay(foo, "rollout of "+deployment.Name)
 	default:
 		c.handleObject(deployment)
 	}
@@ -341,6 +340,12 @@ func (c *Controller) enqueueFoo(obj any, reason string) {
 func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) {
 	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "low")
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
+}
+
+// enqueueFooAfterDelay is enqueueFoo for a Foo of which, or of whose Deployment, only the status has changed.
+func (c *Controller) enqueueFooAfterDelay(foo *samplev1alpha1.Foo, reason string) {
+	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "after", statusDelay)
+	c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
 }
 
 // forgetRetries resets the backoff of a Foo that has succeeded, or whose failures were due to a situation that is over.

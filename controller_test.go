@@ -964,7 +964,7 @@ func TestHandlers(t *testing.T) {
 		{"Foo resynced, stalled, newest spec not observed", updateFoo(), low, alsoStalled},
 		{"spec changed", updateFoo(v8, withGeneration(2)), highReset, false},
 		{"spec changed, stalled", updateFoo(v8, withGeneration(2)), highReset, alsoStalled},
-		{"status changed", updateFoo(v8, observing(ours)), high, false},
+		{"status changed", updateFoo(v8, observing(ours)), none, false}, // It is enqueued later.
 		{"status changed, stalled", updateFoo(v8, observing(ours)), none, alsoStalled},
 		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset, alsoStalled},
 		{"Foo being deleted", updateFoo(v8, deleting), highReset, alsoStalled},
@@ -1035,20 +1035,39 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-func TestRolloutStatusDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, withResourceVersion("8")))
-		advance(rolloutStatusDelay - 1)
-		f.updateDeployment(newDeploymentFor(newFoo(), available, withResourceVersion("8")), newDeploymentFor(newFoo(), withResourceVersion("9")))
-		for i, after := range []time.Duration{0, 1, time.Hour} {
-			advance(after)
-			synctest.Wait()
-			if got, want := f.workqueue.Len(), min(i, 1); got != want {
-				t.Errorf("%d keys are queued, want %d", got, want)
-			}
-		}
-	})
+// Whoever writes a status, of the Deployment or of the Foo, causes one sync per statusDelay, however fast that is.
+func TestStatusDelay(t *testing.T) {
+	v8, v9 := withResourceVersion("8"), withResourceVersion("9")
+	for name, updates := range map[string][2]func(f *fixture){
+		"Deployment": {
+			func(f *fixture) {
+				f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, v8))
+			},
+			func(f *fixture) {
+				f.updateDeployment(newDeploymentFor(newFoo(), available, v8), newDeploymentFor(newFoo(), v9))
+			},
+		},
+		"Foo": {
+			func(f *fixture) { f.updateFoo(newFoo(), newFoo(v8, observing(newDeploymentFor(newFoo())))) },
+			func(f *fixture) { f.updateFoo(newFoo(v8, observing(newDeploymentFor(newFoo()))), newFoo(v9)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, newFoo())
+				updates[0](f)
+				advance(statusDelay - 1)
+				updates[1](f)
+				for i, after := range []time.Duration{0, 1, time.Hour} {
+					advance(after)
+					synctest.Wait()
+					if got, want := f.workqueue.Len(), min(i, 1); got != want {
+						t.Errorf("%d keys are queued, want %d", got, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestProcessNextWorkItem(t *testing.T) {
