@@ -38,8 +38,8 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/metrics"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/priorityqueue"
 	"k8s.io/sample-controller/pkg/signals"
 )
@@ -71,17 +71,9 @@ const (
 	staleCacheDelay = time.Second
 )
 
-// The indexes of the caches: Deployments by the UID of the Foo that controls them, and Foos by the namespace/name of their Deployment.
-const (
-	byFooUID         = "fooUID"
-	byDeploymentName = "deploymentName"
-)
-
 var (
-	fooResource         = samplev1alpha1.Resource("foos")
-	deploymentResource  = appsv1.Resource("deployments")
-	deploymentsIndexers = cache.Indexers{byFooUID: indexByFooUID}
-	foosIndexers        = cache.Indexers{byDeploymentName: indexByDeploymentName}
+	fooResource        = samplev1alpha1.Resource("foos")
+	deploymentResource = appsv1.Resource("deployments")
 )
 
 // Config configures a Controller. A zero value means the default.
@@ -112,8 +104,8 @@ type Controller struct {
 	// correctionBackoff limits how often a Deployment is written, for one generation of its Foo, if someone else keeps changing or
 	// deleting it, or the API server rejects it.
 	correctionBackoff *flowcontrol.Backoff
-	// unstoredStatuses has what a CRD that is older than this program has not stored.
-	unstoredStatuses *foostatus.Unstored
+	// statusWriter writes statuses, and remembers those that a CRD that is older than this program does not store.
+	statusWriter *foostatus.Writer
 	// consistencyStore keeps a sync from acting on a cache that is older than the last write for the same Foo.
 	consistencyStore *consistency.Store
 
@@ -153,7 +145,7 @@ func NewController(
 		workqueue:          priorityqueue.New("foos", rateLimiter()),
 		stalledBackoff:     rateLimiter(),
 		correctionBackoff:  flowcontrol.NewBackOff(time.Second, 1000*time.Second),
-		unstoredStatuses:   &foostatus.Unstored{},
+		statusWriter:       foostatus.NewWriter(sampleclientset),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.Cache{
 			deploymentResource: deploymentInformer.Informer().GetStore(),
 			fooResource:        fooInformer.Informer().GetStore(),
@@ -163,8 +155,8 @@ func NewController(
 		logger:           klog.FromContext(ctx),
 		config:           config,
 	}
-	utilruntime.Must(deploymentInformer.Informer().AddIndexers(deploymentsIndexers))
-	utilruntime.Must(fooInformer.Informer().AddIndexers(foosIndexers))
+	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
+	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
 	controller.logger.Info("Setting up event handlers")
 	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -287,10 +279,8 @@ func (c *Controller) deleteDeployment(obj any) {
 
 // enqueueWaiting enqueues all Foos that desire a Deployment of a name that has become free, or has another controller.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	foos, err := c.foosIndexer.ByIndex(byDeploymentName, deployment.String())
-	utilruntime.Must(err) // The index exists.
-	for _, foo := range foos {
-		c.forgetRetries(cache.MetaObjectToName(foo.(*samplev1alpha1.Foo)))
+	for _, foo := range ownership.FoosDesiring(c.foosIndexer, deployment) {
+		c.forgetRetries(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
 }
@@ -420,7 +410,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
 		c.consistencyStore.Clear(objectRef)
-		c.unstoredStatuses.Delete(objectRef)
+		c.statusWriter.Delete(objectRef)
 		return nil
 	}
 	if err != nil {
@@ -432,7 +422,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.unstoredStatuses.Complete(foo)
+	foo = c.statusWriter.Complete(foo)
 	deployment, changed, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
@@ -491,7 +481,7 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 	}
 	desired := newDeployment(foo)
 	setDesiredState(desired, foo, c.config.Image)
-	if superseded := c.supersededDeployments(foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
+	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
 		desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
 	}
 	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
@@ -589,7 +579,7 @@ func correctionKey(foo *samplev1alpha1.Foo) string {
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	for _, superseded := range c.supersededDeployments(foo) {
+	for _, superseded := range ownership.Superseded(c.deploymentsIndexer, foo) {
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(superseded))
 		if !foostatus.CanTakeOver(current) {
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
@@ -618,7 +608,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 // report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
 func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, changed bool, syncErr error) error {
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
-	if superseded := c.supersededDeployments(foo); deployment == nil && len(superseded) > 0 {
+	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
 	if isStalled && stalled.Reason != ErrResourceExists {
@@ -647,54 +637,13 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 
 // updateFooStatus writes the status of a Foo, and nothing else of it.
 func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) error {
-	fooCopy := foo.DeepCopy()
-	fooCopy.Status = status
-	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
-		metav1.UpdateOptions{FieldManager: FieldManager})
-	if apierrors.IsNotFound(err) && consistency.EnsureCurrent(ctx, c.sampleclientset, foo) == nil {
-		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
-	}
+	updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
 	if err != nil {
 		return err
 	}
 	klog.FromContext(ctx).V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
-	if equality.Semantic.DeepEqual(updated.Status, status) {
-		c.unstoredStatuses.Clear()
-	} else if c.unstoredStatuses.Add(foo, status) {
-		klog.FromContext(ctx).Error(nil, "The CustomResourceDefinition of Foo is older than this controller and does not store its status; update it",
-			"command", kubeconfig.InstallCommand)
-	}
 	return nil
-}
-
-// supersededDeployments returns the Deployments that a Foo controls under other names than the one in its spec.
-func (c *Controller) supersededDeployments(foo *samplev1alpha1.Foo) (superseded []*appsv1.Deployment) {
-	controlled, err := c.deploymentsIndexer.ByIndex(byFooUID, string(foo.UID))
-	utilruntime.Must(err) // The index does not exist.
-	for _, obj := range controlled {
-		deployment := obj.(*appsv1.Deployment)
-		if deployment.Namespace == foo.Namespace && deployment.Name != foo.Spec.DeploymentName && deployment.DeletionTimestamp == nil {
-			superseded = append(superseded, deployment)
-		}
-	}
-	// Newest first.
-	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	return superseded
-}
-
-func indexByFooUID(obj any) ([]string, error) {
-	if controllerRef := samplev1alpha1.ControllerRef(obj.(*appsv1.Deployment)); controllerRef != nil {
-		return []string{string(controllerRef.UID)}, nil
-	}
-	return nil, nil
-}
-
-func indexByDeploymentName(obj any) ([]string, error) {
-	foo := obj.(*samplev1alpha1.Foo)
-	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }
 
 func nameConflict(foo *samplev1alpha1.Foo) error {
