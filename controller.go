@@ -28,7 +28,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -99,11 +98,9 @@ type Controller struct {
 	// workqueue holds the namespace/name of each Foo that has to be synced. A key is in it once, however often it is added, and
 	// is processed by one worker at a time.
 	workqueue *priorityqueue.Queue[cache.ObjectName]
-	// stalledBackoff is the backoff of Foos that are stalled. The workqueue's own is for all other errors.
-	stalledBackoff workqueue.TypedRateLimiter[cache.ObjectName]
-	// correctionBackoff limits how often a Deployment is written, for one generation of its Foo, if someone else keeps changing or
-	// deleting it, or the API server rejects it.
-	correctionBackoff *flowcontrol.Backoff
+	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
+	// or someone else keeps changing or deleting it. The workqueue's own backoff is for all other errors.
+	writeBackoff *flowcontrol.Backoff
 	// statusWriter writes statuses, and remembers those that a CRD that is older than this program does not store.
 	statusWriter *foostatus.Writer
 	// consistencyStore keeps a sync from acting on a cache that is older than the last write for the same Foo.
@@ -132,7 +129,6 @@ func NewController(
 	}
 
 	eventBroadcaster := record.NewBroadcaster()
-	rateLimiter := priorityqueue.NewRateLimiter[cache.ObjectName]
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
@@ -142,9 +138,8 @@ func NewController(
 		foosLister:         fooInformer.Lister(),
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		foosSynced:         fooInformer.Informer().HasSynced,
-		workqueue:          priorityqueue.New("foos", rateLimiter()),
-		stalledBackoff:     rateLimiter(),
-		correctionBackoff:  flowcontrol.NewBackOff(time.Second, 1000*time.Second),
+		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
+		writeBackoff:       flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 		statusWriter:       foostatus.NewWriter(sampleclientset),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.Cache{
 			deploymentResource: deploymentInformer.Informer().GetStore(),
@@ -193,7 +188,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	syncCtx, cancel := signals.WithGracePeriod(ctx, c.config.ShutdownTimeout)
 	defer cancel()
-	go wait.UntilWithContext(ctx, func(context.Context) { c.correctionBackoff.GC() }, time.Minute)
+	go wait.UntilWithContext(ctx, func(context.Context) { c.writeBackoff.GC() }, time.Minute)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -218,20 +213,17 @@ func (c *Controller) addFoo(obj any, isInInitialList bool) {
 	c.enqueueFoo(foo, "added")
 }
 
-// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced. A stalled Foo is retried with backoff only,
-// unless its spec has changed.
+// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced.
 func (c *Controller) updateFoo(oldObj, newObj any) {
 	oldFoo, foo := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
 	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isResync", isResync)
 	switch {
-	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation, !oldFoo.DeletionTimestamp.Equal(foo.DeletionTimestamp):
-		c.forgetRetries(cache.MetaObjectToName(foo))
-		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
-	case c.stalledBackoff.NumRequeues(cache.MetaObjectToName(foo)) > 0 && foo.IsObserved():
-		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "stalled: retried with backoff")
 	case isResync:
 		c.enqueueLowPriority(foo, "resync")
+	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
+		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
+		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
 	default:
 		c.enqueueFooAfterDelay(foo, "status or metadata changed")
 	}
@@ -280,7 +272,7 @@ func (c *Controller) deleteDeployment(obj any) {
 // enqueueWaiting enqueues all Foos that desire a Deployment of a name that has become free, or has another controller.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 	for _, foo := range ownership.FoosDesiring(c.foosIndexer, deployment) {
-		c.forgetRetries(cache.MetaObjectToName(foo))
+		c.workqueue.Forget(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
 }
@@ -338,12 +330,6 @@ func (c *Controller) enqueueFooAfterDelay(foo *samplev1alpha1.Foo, reason string
 	c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
 }
 
-// forgetRetries resets the backoff of a Foo that has succeeded, or whose failures were due to a situation that is over.
-func (c *Controller) forgetRetries(objectRef cache.ObjectName) {
-	c.workqueue.Forget(objectRef)
-	c.stalledBackoff.Forget(objectRef)
-}
-
 // runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done later.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
@@ -362,30 +348,28 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
 	ctx = klog.NewContext(ctx, logger)
-	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef)+c.stalledBackoff.NumRequeues(objectRef))
+	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef))
 	timer := metrics.StartSync()
 	err := c.syncHandler(ctx, objectRef)
 
-	var result metrics.Result
-	var delay time.Duration
+	result, delay := metrics.Success, time.Duration(0)
 	switch stalled, isStalled := errors.AsType[*foostatus.StalledError](err); {
 	case err == nil:
-		// The next failure is a first one again.
-		result = metrics.Success
-		c.forgetRetries(objectRef)
+		c.workqueue.Forget(objectRef) // The next failure is a first one again.
 	case errors.Is(err, consistency.ErrStale):
 		result, delay = metrics.Stale, staleCacheDelay
 		c.workqueue.AddAfter(objectRef, delay)
-	case isStalled:
-		result, delay = metrics.Stalled, cmp.Or(stalled.RetryAfter, c.stalledBackoff.When(objectRef))
+	case isStalled && stalled.RetryAfter > 0:
+		result, delay = metrics.Stalled, stalled.RetryAfter
 		c.workqueue.Forget(objectRef)
 		c.workqueue.AddAfter(objectRef, delay)
-	default:
+	case isStalled:
+		result, delay = metrics.Stalled, c.workqueue.AddRateLimited(objectRef)
+	case isConflict(err):
 		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
-		if !isConflict(err) {
-			result = metrics.Error
-			utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
-		}
+	default:
+		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
+		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
 	}
 	logger.V(4).Info("Finished syncing", "duration", timer.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
@@ -423,23 +407,26 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	}
 
 	foo = c.statusWriter.Complete(foo)
-	deployment, changed, err := c.syncDeployment(ctx, foo)
+	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
 	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	return c.report(ctx, foo, deployment, changed, err)
+	if err == nil && !c.isInWriteBackoff(ctx, foo) {
+		c.writeBackoff.Reset(writeBackoffID(foo))
+	}
+	return c.report(ctx, foo, deployment, written, err)
 }
 
 // syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state. It returns the Deployment, if the
-// Foo has one, and whether it was changed to the desired state.
+// Foo has one, and whether it was written.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
 	logger := klog.FromContext(ctx)
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Deployment is not in the cache", "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
-		return c.createDeployment(ctx, foo)
+		return c.writeDeployment(ctx, foo, nil, c.newDesiredDeployment(foo))
 	}
 	if err != nil {
 		return nil, false, err
@@ -453,128 +440,99 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free", "deployment", klog.KObj(deployment))
 		return deployment, false, nil
 	}
-	// What a lister returns belongs to the cache and must not be changed.
-	desired := deployment.DeepCopy()
+	desired := deployment.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	setDesiredState(desired, foo, c.config.Image)
 	if !equality.Semantic.DeepEqual(deployment, desired) {
-		return c.correctDeployment(ctx, foo, deployment, desired)
+		logger.V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(deployment),
+			"differences", foostatus.Overridden(deployment, desired).Message)
+		return c.writeDeployment(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	if c.isInCorrectionBackoff(ctx, foo) {
+	if c.isInWriteBackoff(ctx, foo) {
 		return deployment, false, foostatus.Reported(foo, foostatus.DeploymentOverridden)
 	}
-	c.correctionBackoff.Reset(correctionKey(foo))
 	return deployment, false, nil
 }
 
-// createDeployment creates the Deployment of a Foo, which the cache does not have. If the API server rejects it, or someone else deletes it
-// repeatedly, that is done with backoff only. If the API server has one of that name, a live read shows which Foo, if any, controls it.
-func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	objectRef := cache.MetaObjectToName(foo)
-	if c.isInCorrectionBackoff(ctx, foo) {
-		return nil, false, cmp.Or(foostatus.Reported(foo, foostatus.DeploymentRejected), foostatus.Deleted(foo.Spec.DeploymentName))
-	}
-	if foo.IsObserved() || c.consistencyStore.HasWritten(objectRef, foo.UID) {
-		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
-			return nil, false, err
-		}
-	}
-	desired := newDeployment(foo)
-	setDesiredState(desired, foo, c.config.Image)
-	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
-		desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
-	}
-	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
-	if err == nil {
-		klog.FromContext(ctx).V(2).Info("Created Deployment", "deployment", klog.KObj(created), "resourceVersion", created.ResourceVersion)
-		return c.verifyWrite(foo, created)
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return nil, false, c.rejected(foo, err)
-	}
-	existing, err := client.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
-	if err != nil {
-		return nil, false, err
-	}
-	klog.FromContext(ctx).V(4).Info("Deployment exists; read it from the API server", "deployment", klog.KObj(existing),
-		"resourceVersion", existing.ResourceVersion)
-	if !foo.Controls(existing) {
-		return nil, false, nameConflict(foo)
-	}
-	c.consistencyStore.WroteAt(objectRef, foo.UID, deploymentResource, existing.ResourceVersion)
-	return nil, false, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
-}
-
-// correctDeployment patches a Deployment to its desired state. If the API server rejects that, or someone else changes it back at once, that
-// is done with backoff only.
-func (c *Controller) correctDeployment(
-	ctx context.Context, foo *samplev1alpha1.Foo, deployment, desired *appsv1.Deployment,
+// writeDeployment creates the desired Deployment of a Foo or, if one was found, patches that. If the API server rejects it, or someone else
+// keeps changing or deleting it, that is done with backoff only.
+func (c *Controller) writeDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(deployment))
-	overridden := foostatus.Overridden(deployment, desired)
-	logger.V(4).Info("Deployment differs from its desired state", "differences", overridden.Message)
-	if c.isInCorrectionBackoff(ctx, foo) {
-		return deployment, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected), overridden)
+	if c.isInWriteBackoff(ctx, foo) {
+		return found, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected), foostatus.Overridden(found, desired))
 	}
-	// Unless this is a new spec, and this process has seen the one before, the cached Foo may be the one that is wrong.
-	if foo.IsObserved() || !c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID) {
+	// A new spec is acted on at once. In any other case it may be the cached Foo that is wrong: it may have been changed or deleted while
+	// its watch was interrupted.
+	isNewSpec := !foo.IsObserved() && c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID) == (found != nil)
+	if !isNewSpec {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
 	}
-	patch, err := consistency.MergePatch(deployment, desired)
-	if err != nil {
-		return nil, false, err
+	var written *appsv1.Deployment
+	var err error
+	if found == nil {
+		written, err = c.createDeployment(ctx, foo, desired)
+	} else {
+		written, err = c.patchDeployment(ctx, found, desired)
 	}
-	patched, err := c.kubeclientset.AppsV1().Deployments(foo.Namespace).Patch(ctx, deployment.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return deployment, false, c.rejected(foo, err)
+		return found, false, c.asStalled(foo, err)
 	}
-	logger.V(2).Info("Patched Deployment", "resourceVersion", patched.ResourceVersion, "patch", string(patch))
-	return c.verifyWrite(foo, patched)
-}
-
-// verifyWrite returns a Deployment as the API server has stored it, and whether it is in its desired state: admission may have changed
-// it. What another controller has overridden before counts as overridden until it has stayed in its desired state for the backoff.
-func (c *Controller) verifyWrite(foo *samplev1alpha1.Foo, written *appsv1.Deployment) (*appsv1.Deployment, bool, error) {
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, written.ResourceVersion)
-	desired := written.DeepCopy()
+
+	// Admission may have changed what was written.
+	desired = written.DeepCopy()
 	setDesiredState(desired, foo, c.config.Image)
 	isDesired := equality.Semantic.DeepEqual(written, desired)
 	if foo.IsObserved() || !isDesired {
-		c.correctionBackoff.Next(correctionKey(foo), time.Now())
+		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
 	}
 	if !isDesired {
 		return written, false, foostatus.Overridden(written, desired)
 	}
-	if err := foostatus.Reported(foo, foostatus.DeploymentOverridden); err != nil {
-		return written, false, err
-	}
-	return written, true, nil
+	// What has been overridden counts as overridden until it has stayed in its desired state for the backoff.
+	return written, true, foostatus.Reported(foo, foostatus.DeploymentOverridden)
 }
 
-// rejected returns the error of a write as a StalledError, and starts the backoff, if the API server rejects what was written.
-func (c *Controller) rejected(foo *samplev1alpha1.Foo, err error) error {
-	err = foostatus.AsStalled(err)
-	if _, isStalled := errors.AsType[*foostatus.StalledError](err); isStalled {
-		c.correctionBackoff.Next(correctionKey(foo), time.Now())
+// createDeployment creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if
+// any, controls it.
+func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(desired))
+	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
+	if err == nil {
+		logger.V(2).Info("Created Deployment", "resourceVersion", created.ResourceVersion)
 	}
-	return err
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	logger.V(4).Info("Deployment exists; read it from the API server", "resourceVersion", existing.ResourceVersion)
+	if !foo.Controls(existing) {
+		return nil, nameConflict(foo)
+	}
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, existing.ResourceVersion)
+	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-func (c *Controller) isInCorrectionBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {
-	isInBackoff := c.correctionBackoff.IsInBackOffSinceUpdate(correctionKey(foo), time.Now())
-	if isInBackoff {
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.correctionBackoff.Get(correctionKey(foo)))
+// patchDeployment patches a Deployment to its desired state, unless it has changed since it was read.
+func (c *Controller) patchDeployment(ctx context.Context, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+	patch, err := consistency.MergePatch(found, desired)
+	if err != nil {
+		return nil, err
 	}
-	return isInBackoff
-}
-
-// correctionKey is the key of correctionBackoff: a new spec is written at once.
-func correctionKey(foo *samplev1alpha1.Foo) string {
-	return fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
+	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: FieldManager})
+	if err == nil {
+		klog.FromContext(ctx).V(2).Info("Patched Deployment", "deployment", klog.KObj(patched), "resourceVersion", patched.ResourceVersion,
+			"patch", string(patch))
+	}
+	return patched, err
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
@@ -584,6 +542,9 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 		if !foostatus.CanTakeOver(current) {
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
+		}
+		if stalled := foostatus.Reported(foo, foostatus.DeploymentRejected); stalled != nil && c.isInWriteBackoff(ctx, foo) {
+			return stalled
 		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
@@ -597,7 +558,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			continue
 		}
 		if err != nil {
-			return foostatus.AsStalled(err)
+			return c.asStalled(foo, err)
 		}
 		logger.V(2).Info("Deleted superseded Deployment")
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
@@ -605,31 +566,54 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 	return nil
 }
 
+// asStalled returns the error of a write as a StalledError, and starts the backoff, if the API server rejects what was written.
+func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
+	err = foostatus.AsStalled(err)
+	if _, isStalled := errors.AsType[*foostatus.StalledError](err); isStalled {
+		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
+	}
+	return err
+}
+
+func (c *Controller) isInWriteBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {
+	isInBackoff := c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now())
+	if isInBackoff {
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.writeBackoff.Get(writeBackoffID(foo)))
+	}
+	return isInBackoff
+}
+
+// writeBackoffID is the id of a Foo in writeBackoff: a new spec is written at once.
+func writeBackoffID(foo *samplev1alpha1.Foo) string {
+	return fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
+}
+
 // report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
-func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, changed bool, syncErr error) error {
+func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, written bool, syncErr error) error {
+	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
+	if isStalled {
+		stalled.RetryAfter = c.writeBackoff.Get(writeBackoffID(foo))
+	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
-	if isStalled && stalled.Reason != ErrResourceExists {
-		stalled.RetryAfter = c.correctionBackoff.Get(correctionKey(foo))
-	}
 	status := foostatus.New(foo, deployment, stalled)
 	differs := !equality.Semantic.DeepEqual(foo.Status, status)
-	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
+	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
 	if differs {
 		if err := c.updateFooStatus(ctx, foo, status); err != nil {
-			if changed { // The next sync cannot see in the status that this generation has been written.
-				c.correctionBackoff.Next(correctionKey(foo), time.Now())
+			if written { // The next sync cannot see in the status that this generation has been written.
+				c.writeBackoff.Next(writeBackoffID(foo), time.Now())
 			}
 			return err
 		}
 	}
 	switch {
 	case isStalled && !foostatus.IsReported(foo, stalled):
-		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
+		logger.Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
-	case !isStalled && (changed || !foo.IsObserved()):
+	case !isStalled && (written || !foo.IsObserved()):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return syncErr
@@ -648,6 +632,16 @@ func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Fo
 
 func nameConflict(foo *samplev1alpha1.Foo) error {
 	return &foostatus.StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
+}
+
+// newDesiredDeployment returns the Deployment to create for a Foo. A rename keeps the number of replicas if the Foo does not set it.
+func (c *Controller) newDesiredDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+	deployment := newDeployment(foo)
+	setDesiredState(deployment, foo, c.config.Image)
+	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
+		deployment.Spec.Replicas = superseded[0].Spec.Replicas
+	}
+	return deployment
 }
 
 // newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and

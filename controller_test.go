@@ -372,7 +372,7 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 func advance(duration time.Duration) { time.Sleep(duration) }
 
 // endBackoff advances the fake clock to the end of the backoff of a Deployment.
-func (f *fixture) endBackoff() { advance(f.correctionBackoff.Get(correctionKey(newFoo()))) }
+func (f *fixture) endBackoff() { advance(f.writeBackoff.Get(writeBackoffID(newFoo()))) }
 
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
@@ -737,22 +737,25 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
-func TestTransientErrorDuringStalledBackoff(t *testing.T) {
+func TestTransientErrorWhileStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
-		rejected := failing(apierrors.NewBadRequest("denied"))
 		// The transient error is retried like a first one, but errors of both kinds in turns do not reset each other's backoff.
 		for i, test := range []struct {
-			answer                 answer
-			wantStalled, wantError int
-		}{{rejected, 1, 0}, {rejected, 2, 0}, {unavailable, 2, 1}, {rejected, 3, 0}, {unavailable, 3, 1}} {
+			answer  answer
+			backoff time.Duration
+			retries int
+		}{{webhook, 1, 0}, {webhook, 2, 0}, {unavailable, 2, 1}, {webhook, 4, 0}, {unavailable, 4, 1}} {
 			f.answers[createDeployment] = test.answer
 			f.workqueue.Add(objectRef)
 			f.processNextWorkItem(t.Context())
-			if stalled, errors := f.stalledBackoff.NumRequeues(objectRef), f.workqueue.NumRequeues(objectRef); stalled != test.wantStalled || errors != test.wantError {
-				t.Errorf("step %d: %d retries of the stalled Foo and %d of errors, want %d and %d", i, stalled, errors, test.wantStalled, test.wantError)
+			backoff, retries := f.writeBackoff.Get(writeBackoffID(newFoo())), f.workqueue.NumRequeues(objectRef)
+			if want := test.backoff * time.Second; backoff != want || retries != test.retries {
+				t.Errorf("step %d: backoff %s and %d retries, want %s and %d", i, backoff, retries, want, test.retries)
 			}
-			advance(time.Hour) // Past every backoff.
+			advance(time.Minute) // Past every backoff.
+			f.workqueue.Get()
+			f.workqueue.Done(objectRef)
 		}
 	})
 }
@@ -944,55 +947,48 @@ func TestHandlers(t *testing.T) {
 
 	// What is enqueued, by priority, and the Foos whose backoff is reset.
 	const (
-		none        = ""
-		low         = "low: example-foo"
-		high        = "high: example-foo"
-		highReset   = "high: example-foo, reset: example-foo"
-		bothReset   = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
-		alsoStalled = true
+		none      = ""
+		low       = "low: example-foo"
+		high      = "high: example-foo"
+		highReset = "high: example-foo, reset: example-foo"
+		bothReset = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
 	)
 	for _, test := range []struct {
-		name    string
-		handle  handle
-		want    string
-		stalled bool
+		name   string
+		handle handle
+		want   string
 	}{
-		{"Foo added", addFoo(false), high, false},
-		{"Foo of the initial list", addFoo(true), low, false},
-		{"Foo resynced", updateFoo(), low, false},
-		{"Foo resynced, stalled", updateFoo(observing(ours)), none, alsoStalled},
-		{"Foo resynced, stalled, newest spec not observed", updateFoo(), low, alsoStalled},
-		{"spec changed", updateFoo(v8, withGeneration(2)), highReset, false},
-		{"spec changed, stalled", updateFoo(v8, withGeneration(2)), highReset, alsoStalled},
-		{"status changed", updateFoo(v8, observing(ours)), none, false}, // It is enqueued later.
-		{"status changed, stalled", updateFoo(v8, observing(ours)), none, alsoStalled},
-		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset, alsoStalled},
-		{"Foo being deleted", updateFoo(v8, deleting), highReset, alsoStalled},
-		{"Foo deleted", deleteFoo(newFoo()), high, false},
-		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high, false},
+		{"Foo added", addFoo(false), high},
+		{"Foo of the initial list", addFoo(true), low},
+		{"Foo resynced", updateFoo(), low},
+		{"spec changed", updateFoo(v8, withGeneration(2)), highReset},
+		{"status changed", updateFoo(v8, observing(ours)), none}, // It is enqueued later.
+		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
+		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
+		{"Foo deleted", deleteFoo(newFoo()), high},
+		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high},
 
-		{"Deployment added", add(ours), high, false},
-		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none, false},
-		{"not controlled", add(another), none, false},
-		{"earlier Foo", add(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" })), none, false},
-		{"another kind", add(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" })), none, false},
-		{"another group", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" })), none, false},
-		{"another version", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = samplev1alpha1.GroupName + "/v1" })), high, false},
-		{"owner but not controller", add(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil })), none, false},
-		{"Deployment changed", update(ours, ours8), high, false},
-		{"Deployment changed, stalled", update(ours, ours8), high, alsoStalled},
-		{"Deployment resynced", update(ours, ours), none, false},
-		{"not controlled, changed", update(another, another8), none, false},
-		{"released", update(ours, another8), bothReset, alsoStalled},
-		{"adopted", update(another, ours8), bothReset, alsoStalled},
+		{"Deployment added", add(ours), high},
+		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
+		{"not controlled", add(another), none},
+		{"earlier Foo", add(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" })), none},
+		{"another kind", add(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" })), none},
+		{"another group", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" })), none},
+		{"another version", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = samplev1alpha1.GroupName + "/v1" })), high},
+		{"owner but not controller", add(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil })), none},
+		{"Deployment changed", update(ours, ours8), high},
+		{"Deployment resynced", update(ours, ours), none},
+		{"not controlled, changed", update(another, another8), none},
+		{"released", update(ours, another8), bothReset},
+		{"adopted", update(another, ours8), bothReset},
 		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
-			high, false},
-		{"deleted", remove(ours), bothReset, alsoStalled},
-		{"not controlled, deleted", remove(another), bothReset, alsoStalled},
-		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high, alsoStalled},
-		{"tombstone", remove(tombstoneOf(ours)), bothReset, alsoStalled},
-		{"tombstone of a superseded", remove(tombstoneOf(newDeploymentFor(newFoo(), superseded))), high, false},
-		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none, false},
+			high},
+		{"deleted", remove(ours), bothReset},
+		{"not controlled, deleted", remove(another), bothReset},
+		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
+		{"tombstone", remove(tombstoneOf(ours)), bothReset},
+		{"tombstone of a superseded", remove(tombstoneOf(newDeploymentFor(newFoo(), superseded))), high},
+		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
@@ -1000,9 +996,6 @@ func TestHandlers(t *testing.T) {
 				keys := []cache.ObjectName{objectRef, cache.MetaObjectToName(waiting)}
 				for _, key := range keys {
 					f.workqueue.AddRateLimited(key)
-					if test.stalled {
-						f.stalledBackoff.When(key)
-					}
 				}
 				f.workqueue.AddLowPriority(cache.ObjectName{}) // What is handed out before it has high priority.
 				test.handle(f)
@@ -1017,7 +1010,7 @@ func TestHandlers(t *testing.T) {
 					names[priority] = append(names[priority], key.Name)
 				}
 				for _, key := range keys {
-					if f.workqueue.NumRequeues(key)+f.stalledBackoff.NumRequeues(key) == 0 {
+					if f.workqueue.NumRequeues(key) == 0 {
 						names["reset"] = append(names["reset"], key.Name)
 					}
 				}

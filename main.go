@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"time"
@@ -93,7 +92,11 @@ func run(ctx context.Context, o *options.Options) error {
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
-	stopHealth, err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(healthChecks(elector, synced...)))
+	live, ready := func() error { return nil }, func() error { return checkSynced(synced) }
+	if elector != nil {
+		live = elector.Check
+	}
+	stopHealth, err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready))
 	if err != nil {
 		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
 	}
@@ -107,7 +110,7 @@ func run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 
-	watchErrors := kubeconfig.NewWatchErrors()
+	watchErrors := &kubeconfig.WatchErrors{}
 	for _, informer := range []cache.SharedIndexInformer{deployments.Informer(), foos.Informer()} {
 		if err := informer.SetWatchErrorHandlerWithContext(watchErrors.Handle); err != nil {
 			return err
@@ -135,20 +138,14 @@ func run(ctx context.Context, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
-// healthChecks returns the checks of /livez and /readyz. A leader is live while it can renew its Lease; leaders and standbys are ready
-// when the caches have synced.
-func healthChecks(elector *election.Elector, synced ...cache.InformerSynced) (live, ready []server.Check) {
-	if elector != nil {
-		live = []server.Check{{Name: "leader-election", Check: elector.Check}}
-	}
-	return live, []server.Check{{Name: "informer-sync", Check: func(*http.Request) error {
-		for _, hasSynced := range synced {
-			if !hasSynced() {
-				return errors.New("the informer caches have not synced yet")
-			}
+// checkSynced is the readiness check of leaders and standbys alike.
+func checkSynced(synced []cache.InformerSynced) error {
+	for _, hasSynced := range synced {
+		if !hasSynced() {
+			return errors.New("the informer caches have not synced yet")
 		}
-		return nil
-	}}}
+	}
+	return nil
 }
 
 // waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.

@@ -172,7 +172,7 @@ func (e *Elector) Leading() bool {
 }
 
 // Check returns an error if this instance is the leader and has not renewed the Lease for half of RenewDeadline.
-func (e *Elector) Check(*http.Request) error {
+func (e *Elector) Check() error {
 	renewed := e.lock.lastRenewal()
 	if since := elapsed(renewed); !renewed.IsZero() && since > e.options.RenewDeadline/2 {
 		return fmt.Errorf("the Lease was last renewed %s ago", since.Round(time.Millisecond))

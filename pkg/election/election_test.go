@@ -357,7 +357,7 @@ func TestCheck(t *testing.T) {
 		"process was suspended": {time.Now().Round(0).Add(-options.RenewDeadline * 2 / 3), false},
 	} {
 		elector.lock.renewed = test.renewed
-		if err := elector.Check(nil); (err == nil) != test.want {
+		if err := elector.Check(); (err == nil) != test.want {
 			t.Errorf("%s: Check() = %v", name, err)
 		}
 	}

@@ -9,17 +9,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -292,43 +289,6 @@ func TestLongMessageIsTruncated(t *testing.T) {
 			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(stalled.Message))
 		}
 	}
-}
-
-func TestUnstored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		foo, written := newFoo(), samplev1alpha1.FooStatus{ObservedGeneration: 3, Replicas: 2}
-		unstored := &Unstored{}
-		if unstored.Complete(foo) != foo {
-			t.Error("a Foo whose status was stored is changed")
-		}
-		if !unstored.Add(foo, written) || unstored.Add(foo, written) {
-			t.Error("Add() does not report the first status only")
-		}
-		if got := unstored.Complete(foo).Status; !equality.Semantic.DeepEqual(got, written) {
-			t.Errorf("Complete() has the status %+v, want %+v", got, written)
-		}
-		if recreated := newFoo(); unstored.Complete(recreated) == recreated {
-			t.Error("Complete() does not find the Foo by its name")
-		}
-		recreated := newFoo()
-		recreated.UID = "another-uid"
-		if unstored.Complete(recreated) != recreated {
-			t.Error("Complete() gives a Foo the status of an earlier one of its name")
-		}
-		time.Sleep(probePeriod)
-		if unstored.Complete(foo) != foo || unstored.Complete(foo) == foo {
-			t.Error("Complete() does not have one status written again after the probe period")
-		}
-		unstored.Delete(cache.MetaObjectToName(foo))
-		if unstored.Complete(foo) != foo {
-			t.Error("Delete() does not forget the status")
-		}
-		unstored.Add(foo, written)
-		unstored.Clear()
-		if unstored.Complete(foo) != foo || !unstored.Add(foo, written) {
-			t.Error("Clear() does not forget all")
-		}
-	})
 }
 
 func TestAsStalled(t *testing.T) {

@@ -4,6 +4,7 @@
 package foostatus
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,28 +21,21 @@ import (
 // DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or another controller changes.
 const DeploymentOverridden = "DeploymentOverridden"
 
-// Overridden returns an error that names each field that differs, with its desired value and the one that was found.
+// Overridden returns an error that names each field that differs, with its desired value and the one that was found; or, if none was
+// found, the Deployment that was deleted.
 func Overridden(found, desired *appsv1.Deployment) *StalledError {
+	if found == nil {
+		message := fmt.Sprintf("Deployment %q was deleted again after the controller had recreated it", desired.Name)
+		return &StalledError{Reason: DeploymentOverridden, Message: message}
+	}
 	foundFields, desiredFields := fieldsOf(found), fieldsOf(desired)
 	var differences []string
 	for _, field := range slices.Sorted(maps.Keys(desiredFields)) {
-		value, ok := foundFields[field]
-		if !ok {
-			value = "nothing"
-		}
-		if value != desiredFields[field] {
+		if value := cmp.Or(foundFields[field], "nothing"); value != desiredFields[field] {
 			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desiredFields[field], value))
 		}
 	}
 	return &StalledError{Reason: DeploymentOverridden, Message: truncated(strings.Join(differences, "; "))}
-}
-
-// Deleted returns the error for a Deployment that is deleted again and again.
-func Deleted(deploymentName string) error {
-	return &StalledError{
-		Reason:  DeploymentOverridden,
-		Message: fmt.Sprintf("Deployment %q was deleted again after the controller had recreated it", deploymentName),
-	}
 }
 
 // Reported returns the error that the status of a Foo reports for its newest spec, if it has the given reason, and nil otherwise.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -26,8 +25,6 @@ const (
 
 	// connectionTimeout is how long the API server may take to answer the first request.
 	connectionTimeout = 10 * time.Second
-	// repeatPeriod is how often an error that persists is logged.
-	repeatPeriod = time.Minute
 )
 
 // Explain returns an error that says in one line what is wrong and what to do. It wraps err.
@@ -62,41 +59,21 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 
 // WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and keeps the last one.
 type WatchErrors struct {
-	lock   sync.Mutex
-	last   error
-	logged map[watchError]time.Time
+	lock sync.Mutex
+	last error
 }
 
-// watchError identifies an error that persists.
-type watchError struct {
-	objectType string
-	reason     metav1.StatusReason
-}
-
-// NewWatchErrors returns a WatchErrors that has seen no error yet.
-func NewWatchErrors() *WatchErrors {
-	return &WatchErrors{logged: map[watchError]time.Time{}}
-}
-
-// Handle is a cache.WatchErrorHandlerWithContext. It logs an error at once, and every minute while it persists. That a watch ends or
-// expires is not an error.
+// Handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
 func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		return
 	}
-	explained := Explain(err)
-	key := watchError{objectType: reflector.TypeDescription(), reason: apierrors.ReasonForError(err)}
+	err = Explain(err)
+	klog.FromContext(ctx).Error(err, "Failed to list or watch; retrying", "type", reflector.TypeDescription())
 	w.lock.Lock()
-	w.last = explained
-	due := time.Since(w.logged[key]) >= repeatPeriod
-	if due {
-		w.logged[key] = time.Now()
-	}
-	w.lock.Unlock()
-	if due {
-		klog.FromContext(ctx).Error(explained, "Failed to list or watch; retrying", "type", key.objectType)
-	}
+	defer w.lock.Unlock()
+	w.last = err
 }
 
 // Last returns the last error, or nil if there was none.

@@ -14,10 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,52 +51,28 @@ func newReflector(object runtime.Object) *cache.Reflector {
 	return cache.NewReflector(&cache.ListWatch{}, object, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
 }
 
-func TestWatchErrorsLast(t *testing.T) {
-	watchErrors, reflector := NewWatchErrors(), newReflector(&samplev1alpha1.Foo{})
+func TestWatchErrors(t *testing.T) {
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	ctx := klog.NewContext(t.Context(), logger)
+	watchErrors, reflector := &WatchErrors{}, newReflector(&samplev1alpha1.Foo{})
 	if err := watchErrors.Last(); err != nil {
 		t.Errorf("Last() = %v before any error", err)
 	}
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
-	watchErrors.Handle(t.Context(), reflector, apierrors.NewUnauthorized("invalid bearer token"))
-	watchErrors.Handle(t.Context(), reflector, notFound)
+	watchErrors.Handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
+	watchErrors.Handle(ctx, reflector, notFound)
 	// How a watch usually ends.
 	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}
 	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), gone} {
-		watchErrors.Handle(t.Context(), reflector, err)
+		watchErrors.Handle(ctx, reflector, err)
 	}
 	if got := watchErrors.Last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
 		t.Errorf("Last() = %v, want %v with what to do", got, notFound)
 	}
-}
-
-func TestWatchErrorsLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
-		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		ctx := klog.NewContext(t.Context(), logger)
-		watchErrors, foos, deployments := NewWatchErrors(), newReflector(&samplev1alpha1.Foo{}), newReflector(&appsv1.Deployment{})
-		notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
-		forbidden := apierrors.NewForbidden(samplev1alpha1.Resource("foos"), "", errors.New("cannot list"))
-		for i, step := range []struct {
-			after     time.Duration
-			reflector *cache.Reflector
-			err       error
-			want      int // lines
-		}{
-			{0, foos, notFound, 1},
-			{time.Second, foos, notFound, 1},
-			{0, foos, forbidden, 2},
-			{0, deployments, forbidden, 3},
-			{repeatPeriod - time.Second - time.Nanosecond, foos, notFound, 3},
-			{time.Nanosecond, foos, notFound, 4},
-		} {
-			time.Sleep(step.after)
-			watchErrors.Handle(ctx, step.reflector, step.err)
-			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-			if got := strings.Count(log, "Failed to list or watch"); got != step.want {
-				t.Errorf("step %d: %d lines, want %d: %s", i, got, step.want, log)
-			}
-		}
-	})
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	if strings.Count(log, "Failed to list or watch") != 2 || !strings.Contains(log, InstallCommand) {
+		t.Errorf("log = %s, want the two errors with what to do", log)
+	}
 }
 
 func TestCheckConnection(t *testing.T) {

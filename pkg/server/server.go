@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -25,49 +24,24 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// Check is a named health check.
-type Check struct {
-	Name string
-	// Check returns an error if the process is not healthy.
-	Check func(*http.Request) error
-}
-
-// Health returns a handler for /livez and /healthz with the checks of live, and for /readyz with the checks of ready. If a check fails,
-// the status is 500. The body has a line for each check if one fails or the query has ?verbose, and is "ok" otherwise.
-func Health(live, ready []Check) http.Handler {
+// Health returns a handler for /livez and /healthz, which run the check live, and for /readyz, which runs the check ready. If a check
+// returns an error, the status is 500 and the body says why.
+func Health(live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", checks{"livez", live})
-	mux.Handle("GET /healthz", checks{"healthz", live})
-	mux.Handle("GET /readyz", checks{"readyz", ready})
+	mux.HandleFunc("GET /livez", handlerOf(live))
+	mux.HandleFunc("GET /healthz", handlerOf(live))
+	mux.HandleFunc("GET /readyz", handlerOf(ready))
 	return mux
 }
 
-type checks struct {
-	name   string
-	checks []Check
-}
-
-// ServeHTTP implements http.Handler.
-func (c checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var lines strings.Builder
-	lines.WriteString("[+]ping ok\n")
-	verdict, status := "passed", http.StatusOK
-	for _, check := range c.checks {
-		if err := check.Check(r); err != nil {
-			fmt.Fprintf(&lines, "[-]%s failed: %v\n", check.Name, err)
-			verdict, status = "failed", http.StatusInternalServerError
-		} else {
-			fmt.Fprintf(&lines, "[+]%s ok\n", check.Name)
+func handlerOf(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
 		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	if _, verbose := r.URL.Query()["verbose"]; !verbose && status == http.StatusOK {
 		fmt.Fprint(w, "ok")
-		return
 	}
-	fmt.Fprintf(w, "%s%s check %s\n", &lines, c.name, verdict)
 }
 
 // Metrics returns a handler for /metrics.

@@ -14,19 +14,14 @@ import (
 )
 
 func TestHealth(t *testing.T) {
-	passing := Check{"leader-election", func(*http.Request) error { return nil }}
-	failing := Check{"informer-sync", func(*http.Request) error { return errors.New("not yet") }}
-	handler := Health([]Check{passing}, []Check{passing, failing})
+	handler := Health(func() error { return nil }, func() error { return errors.New("not yet") })
 	for path, want := range map[string]struct {
 		status int
 		body   string
 	}{
-		"/livez":           {http.StatusOK, "ok"},
-		"/healthz":         {http.StatusOK, "ok"},
-		"/livez?verbose":   {http.StatusOK, "[+]ping ok\n[+]leader-election ok\nlivez check passed\n"},
-		"/healthz?verbose": {http.StatusOK, "[+]ping ok\n[+]leader-election ok\nhealthz check passed\n"},
-		"/readyz": {http.StatusInternalServerError,
-			"[+]ping ok\n[+]leader-election ok\n[-]informer-sync failed: not yet\nreadyz check failed\n"},
+		"/livez":   {http.StatusOK, "ok"},
+		"/healthz": {http.StatusOK, "ok"},
+		"/readyz":  {http.StatusInternalServerError, "not yet\n"},
 		"/metrics": {http.StatusNotFound, "404 page not found\n"},
 	} {
 		recorder := httptest.NewRecorder()
@@ -74,7 +69,7 @@ func TestStartWithoutAddress(t *testing.T) {
 
 func TestReadTimeout(t *testing.T) {
 	address := freeAddress(t)
-	stop, err := Start(t.Context(), address, Health(nil, nil))
+	stop, err := Start(t.Context(), address, Health(func() error { return nil }, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
