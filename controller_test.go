@@ -6,12 +6,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -737,6 +735,28 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
+func TestRejectedPruneIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renamed := withDeploymentName("new-deployment")
+		replacement := newDeploymentFor(newFoo(renamed), available)
+		f := newFixture(t, newFoo(renamed, observing(replacement)), newDeploymentFor(newFoo(), available), replacement)
+		f.answers[deleteDeployment] = webhook
+		for i := range 4 {
+			verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
+			f.fillCaches(t)
+			verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
+			f.verifyRequests(t)
+			if got, want := f.writeBackoff.Get(writeBackoffID(newFoo())), time.Second<<i; got != want {
+				t.Errorf("backoff = %s, want %s", got, want)
+			}
+			f.endBackoff()
+		}
+		delete(f.answers, deleteDeployment)
+		must(t, f.syncHandler(t.Context(), objectRef))
+		f.verifyRequests(t, getFoo, pruneDeployment, updateStatus)
+	})
+}
+
 func TestTransientErrorWhileStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
@@ -1366,68 +1386,4 @@ func BenchmarkNoOpSync(b *testing.B) {
 	if requests := f.takeRequests(); len(requests) > 0 {
 		b.Fatalf("requests = %q", requests)
 	}
-}
-
-// BenchmarkHandlers measures what an event costs until its Foo is enqueued or not.
-func BenchmarkHandlers(b *testing.B) {
-	ours, another := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), notControlled)
-	changed := newDeploymentFor(newFoo(), available, withResourceVersion("8"), withReplicas(3))
-	foo := newFoo(observing(ours))
-	for name, handle := range map[string]func(f *fixture){
-		"Foo":                       func(f *fixture) { f.addFoo(foo, false) },
-		"Foo, resync":               func(f *fixture) { f.updateFoo(foo, foo) },
-		"Deployment":                func(f *fixture) { f.updateDeployment(ours, changed) },
-		"Deployment, deleted":       func(f *fixture) { f.deleteDeployment(ours) },
-		"Deployment not controlled": func(f *fixture) { f.addDeployment(another, false) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			f := newFixture(b, foo, ours)
-			b.ReportAllocs()
-			for b.Loop() {
-				handle(f)
-			}
-		})
-	}
-}
-
-// BenchmarkCache measures the memory of the caches for a Foo with its Deployment, and for a Deployment that no Foo controls.
-func BenchmarkCache(b *testing.B) {
-	const count = 10000
-	for name, controlled := range map[string]bool{"Foo with its Deployment": true, "Deployment not controlled": false} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f := newFixture(b)
-				before := heap()
-				for i := range count {
-					name, uid := fmt.Sprintf("foo-%06d", i), types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
-					foo := newFoo(withName(name), withUID(uid), withDeploymentName(name))
-					deployment := newDeploymentFor(foo, withUID(uid), available)
-					observing(deployment)(foo)
-					if !controlled {
-						notControlled(deployment)
-					} else if err := f.foosIndexer.Add(trimmed(b, decoded(b, foo, &samplev1alpha1.Foo{}))); err != nil {
-						b.Fatal(err)
-					}
-					must(b, f.deploymentsIndexer.Add(trimmed(b, decoded(b, deployment, &appsv1.Deployment{}))))
-				}
-				b.ReportMetric(float64(heap()-before)/count, "B/object")
-				goruntime.KeepAlive(f)
-			}
-		})
-	}
-}
-
-// decoded returns an object as it comes from the API server, which shares no memory with others.
-func decoded(b *testing.B, object, into any) any {
-	encoded, err := json.Marshal(object)
-	must(b, errors.Join(err, json.Unmarshal(encoded, into)))
-	return into
-}
-
-// heap returns how many bytes of the heap are in use.
-func heap() int64 {
-	goruntime.GC()
-	var stats goruntime.MemStats
-	goruntime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
