@@ -116,7 +116,7 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	informersCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx)) // Syncs that drain need current caches.
+	informersCtx, stopInformers := context.WithCancel(ctx)
 	defer sampleInformerFactory.Shutdown()
 	defer kubeInformerFactory.Shutdown()
 	defer stopInformers()
