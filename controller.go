@@ -568,11 +568,11 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 
 // asStalled returns the error of a write as a StalledError, and starts the backoff, if the API server rejects what was written.
 func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
-	err = foostatus.AsStalled(err)
-	if _, isStalled := errors.AsType[*foostatus.StalledError](err); isStalled {
+	stalled := foostatus.AsStalled(err)
+	if stalled != err {
 		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
 	}
-	return err
+	return stalled
 }
 
 func (c *Controller) isInWriteBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {

@@ -757,6 +757,17 @@ func TestRejectedPruneIsBounded(t *testing.T) {
 	})
 }
 
+// A name conflict that a live read has shown does not delay the creation once the name is free.
+func TestFreedNameThatWasNotCached(t *testing.T) {
+	f := newFixture(t, newFoo())
+	f.answers = answers{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(), notControlled))}
+	verifyError(t, f.syncHandler(t.Context(), objectRef), "already exists")
+	clear(f.answers)
+	f.fillCaches(t)
+	must(t, f.syncHandler(t.Context(), objectRef))
+	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
+}
+
 func TestTransientErrorWhileStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
