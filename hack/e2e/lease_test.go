@@ -37,14 +37,14 @@ var leaseFaults = []struct {
 	}},
 	{"cleared", 1, func(t *testing.T, namespace string, leader *instance) {
 		delayLeaseReads(leader)
-		requireNoError(t, patchLease(t.Context(), namespace, map[string]any{"holderIdentity": ""}))
+		_, err := patchLease(t.Context(), namespace, leaseName(namespace), cleared())
+		requireNoError(t, err)
 	}},
 	{"handed over", 1, func(t *testing.T, namespace string, leader *instance) {
 		// The new holder renews the Lease until the leader has given up.
 		for running := true; running; {
-			requireNoError(t, patchLease(t.Context(), namespace, map[string]any{
-				"holderIdentity": "other", "renewTime": metav1.NowMicro(), "leaseDurationSeconds": int(leaseDuration.Seconds()),
-			}))
+			_, err := patchLease(t.Context(), namespace, leaseName(namespace), handedOver())
+			requireNoError(t, err)
 			select {
 			case <-leader.exited:
 				running = false
@@ -110,7 +110,7 @@ func TestLeaseFaults(t *testing.T) {
 			}
 			losses := 0
 			for _, in := range instances {
-				losses += checkNoWritesAfterLoss(t, in)
+				losses += checkNoWritesAfterLoss(t, in.user, in.proxy.Requests())
 				history.checkWrites(in.proxy.Requests())
 				checkLog(t, in.log.String())
 			}
@@ -178,13 +178,21 @@ func firstLineWith(log, text string) string {
 
 func leaseName(namespace string) string { return "sample-controller-" + namespace }
 
-func patchLease(ctx context.Context, namespace string, spec map[string]any) error {
+// cleared and handedOver return what is changed in the spec of a Lease, so that nobody holds it or another holder has just renewed it.
+func cleared() map[string]any { return map[string]any{"holderIdentity": ""} }
+
+func handedOver() map[string]any {
+	return map[string]any{
+		"holderIdentity": "other", "renewTime": metav1.NowMicro(), "leaseDurationSeconds": int(leaseDuration.Seconds()),
+	}
+}
+
+func patchLease(ctx context.Context, namespace, name string, spec map[string]any) (*coordinationv1.Lease, error) {
 	patch, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = kubeClient.CoordinationV1().Leases(namespace).Patch(ctx, leaseName(namespace), types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	return kubeClient.CoordinationV1().Leases(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // changeFoos scales Foos one after the other until the function that it returns is called. That sets the same number of replicas in
@@ -227,11 +235,10 @@ func waitForWrites(t *testing.T, in *instance, count int) {
 	})
 }
 
-// checkNoWritesAfterLoss fails the test if an instance sent a write when a response to one of its requests for the Lease had said that it
-// does not hold the Lease, or when its last renewal was older than the renew deadline. It returns how often the Lease was lost.
-func checkNoWritesAfterLoss(t *testing.T, in *instance) (losses int) {
+// checkNoWritesAfterLoss fails the test if an instance sent a write when a response that it got to one of its requests for the Lease had
+// said that it does not hold the Lease, or when its last renewal was older than the renew deadline. It returns how often the Lease was lost.
+func checkNoWritesAfterLoss(t *testing.T, user string, requests []faults.Request) (losses int) {
 	t.Helper()
-	requests := in.proxy.Requests()
 	type state struct {
 		since, renewed time.Time
 		loss           string // why the Lease is not held; "" if it is
@@ -239,7 +246,7 @@ func checkNoWritesAfterLoss(t *testing.T, in *instance) (losses int) {
 	states := []state{{loss: "the Lease had never been acquired"}}
 	identity := ""
 	for _, request := range requests { // Requests for the Lease are made one after the other.
-		if request.Resource != "leases" || request.Code == 0 {
+		if request.Resource != "leases" || request.Code == 0 || request.ResponseLost {
 			continue
 		}
 		last := states[len(states)-1]
@@ -272,7 +279,7 @@ func checkNoWritesAfterLoss(t *testing.T, in *instance) (losses int) {
 				current = state
 			}
 		}
-		what := fmt.Sprintf("%s %s %s by %s", request.Verb, request.Resource, request.Name, in.user)
+		what := fmt.Sprintf("%s %s %s by %s", request.Verb, request.Resource, request.Name, user)
 		if current.loss != "" && !slices.ContainsFunc(states, func(s state) bool {
 			return s.loss == "" && s.since.After(sent) && s.since.Before(request.Sent)
 		}) {

@@ -30,7 +30,7 @@ func RejectWithMessage(code int, reason metav1.StatusReason, message string) Fau
 // FailAfterApply applies the request but responds with an error.
 func FailAfterApply(code int, reason metav1.StatusReason) Fault {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		next.ServeHTTP(httptest.NewRecorder(), r)
+		applyWithoutResponse(r, next)
 		respond(w, code, reason)
 	}
 }
@@ -40,7 +40,7 @@ func DropRequest(http.ResponseWriter, *http.Request, http.Handler) { panic(http.
 
 // DropResponse applies the request and resets the stream without a response.
 func DropResponse(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-	next.ServeHTTP(httptest.NewRecorder(), r)
+	applyWithoutResponse(r, next)
 	panic(http.ErrAbortHandler)
 }
 
@@ -55,7 +55,7 @@ func Before(call func()) Fault {
 // After applies the request, calls a function and drops the response.
 func After(call func()) Fault {
 	return func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-		next.ServeHTTP(httptest.NewRecorder(), r)
+		applyWithoutResponse(r, next)
 		call()
 		panic(http.ErrAbortHandler)
 	}
@@ -67,6 +67,12 @@ func During(call func()) Fault {
 		call()
 		next.ServeHTTP(w, r)
 	}
+}
+
+// applyWithoutResponse has the API server apply a request, and keeps the response from the client.
+func applyWithoutResponse(r *http.Request, next http.Handler) {
+	r.Context().Value(requestKey{}).(*Request).ResponseLost = true
+	next.ServeHTTP(httptest.NewRecorder(), r)
 }
 
 func respond(w http.ResponseWriter, code int, reason metav1.StatusReason) {

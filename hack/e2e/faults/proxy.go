@@ -51,6 +51,7 @@ type Request struct {
 	Sent, Responded                 time.Time
 	Code                            int            // 0 if there was no response
 	Object                          runtime.Object // in the response; nil if there was none
+	ResponseLost                    bool           // The API server responded, but the client got an injected error or no response
 }
 
 // Succeeded reports whether the API server applied the request and responded with a 2xx code.

@@ -134,6 +134,11 @@ func TestFaultOnNthRequest(t *testing.T) {
 			if got := p.Injected()[name]; got != 1 {
 				t.Errorf("%d faults were counted, want 1", got)
 			}
+			for i, request := range p.Requests() {
+				if want := i == 1 && test.applied == 3; request.ResponseLost != want {
+					t.Errorf("request %d is recorded with ResponseLost = %t, want %t", i+1, request.ResponseLost, want)
+				}
+			}
 		})
 	}
 }
