@@ -36,6 +36,8 @@ type history struct {
 	watched   map[types.UID][]metav1.Object // oldest first
 	responses map[types.UID][]metav1.Object
 	deleted   map[types.UID]bool
+	// seized holds the resource versions of the states of the Lease that someone other than the controllers has written.
+	seized map[string]bool
 	// pending holds the Foos that are not reconciled yet, and since when. convergenceTimes holds the durations of those that are.
 	pending          map[types.UID]time.Time
 	convergenceTimes []time.Duration
@@ -46,7 +48,7 @@ func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
 	h := &history{
 		t: t, namespace: namespace, watched: map[types.UID][]metav1.Object{}, responses: map[types.UID][]metav1.Object{},
-		deleted: map[types.UID]bool{}, pending: map[types.UID]time.Time{},
+		deleted: map[types.UID]bool{}, seized: map[string]bool{}, pending: map[types.UID]time.Time{},
 	}
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
@@ -119,6 +121,14 @@ func (h *history) addResponses(requests ...faults.Request) {
 	}
 }
 
+// addSeizure records a state of the Lease that someone other than the controllers has written.
+func (h *history) addSeizure(lease *coordinationv1.Lease) {
+	h.addResponses(faults.Request{Object: lease})
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.seized[lease.ResourceVersion] = true
+}
+
 // states returns all recorded states of an object, oldest first.
 func (h *history) states(uid types.UID) []metav1.Object {
 	states := slices.Concat(h.watched[uid], h.responses[uid])
@@ -164,15 +174,24 @@ func (h *history) catchUp() {
 	})
 }
 
-// stateBefore returns the newest recorded state of an object that is older than a resource version, or nil.
-func (h *history) stateBefore(uid types.UID, resourceVersion string) (newest metav1.Object) {
-	for _, state := range h.states(uid) {
+// statesBefore returns the recorded states of an object that are older than a resource version, oldest first.
+func (h *history) statesBefore(uid types.UID, resourceVersion string) []metav1.Object {
+	states := h.states(uid)
+	for i, state := range states {
 		if order, err := resourceversion.CompareResourceVersion(state.GetResourceVersion(), resourceVersion); err != nil || order >= 0 {
-			break
+			return states[:i]
 		}
-		newest = state
 	}
-	return newest
+	return states
+}
+
+// stateBefore returns the newest of statesBefore, or nil if there is none.
+func (h *history) stateBefore(uid types.UID, resourceVersion string) metav1.Object {
+	states := h.statesBefore(uid, resourceVersion)
+	if len(states) == 0 {
+		return nil
+	}
+	return states[len(states)-1]
 }
 
 // checkWrites fails the test if the controller wrote a Deployment that is not controlled by a Foo, or deleted one without a live read
@@ -251,7 +270,8 @@ func (h *history) checkDelete(what string, deletion faults.Request, before []fau
 }
 
 // checkLeadership fails the test if an instance made a write while it did not hold the Lease. It returns the number of writes that
-// were checked. Writes are ordered by resource version, so that no clock is involved.
+// were checked. Writes are ordered by resource version, so that no clock is involved. An instance whose Lease was seized cannot know
+// that at once: what it may still write is up to checkNoWritesAfterLoss.
 func (h *history) checkLeadership(requests []faults.Request) (checked int) {
 	h.t.Helper()
 	h.catchUp()
@@ -276,12 +296,22 @@ func (h *history) checkLeadership(requests []faults.Request) (checked int) {
 			continue
 		}
 		checked++
-		before, _ := h.stateBefore(lease, resourceVersion).(*coordinationv1.Lease)
-		if before == nil || ptr.Deref(before.Spec.HolderIdentity, "") != identity || identity == "" {
-			h.t.Errorf("%s %s %s/%s by %q while the Lease was %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, before)
+		if held, loss := h.heldBefore(lease, identity, resourceVersion); !held && (loss == nil || !h.seized[loss.GetResourceVersion()]) {
+			h.t.Errorf("%s %s %s/%s by %q, which had lost the Lease: %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, loss)
 		}
 	}
 	return checked
+}
+
+// heldBefore reports whether an instance held the Lease before a resource version, and if not anymore, the state with which it lost it.
+func (h *history) heldBefore(lease types.UID, identity, resourceVersion string) (held bool, loss metav1.Object) {
+	for _, state := range slices.Backward(h.statesBefore(lease, resourceVersion)) {
+		if holder := ptr.Deref(state.(*coordinationv1.Lease).Spec.HolderIdentity, ""); holder == identity && holder != "" {
+			return loss == nil, loss
+		}
+		loss = state
+	}
+	return false, nil // It has never held it.
 }
 
 // writtenResourceVersion returns the resource version of a write, or "" if it is unknown. That of a deletion is in the watch event only.

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,8 +12,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 
@@ -185,7 +188,7 @@ func TestRestoredReplicas(t *testing.T) {
 	controller := startController(t, namespace, "-resync-period=1s")
 	foo := createReadyFoo(t, namespace, "scaled", "scaled", 1)
 	before := len(stableRequestsIn(t, namespace))
-	stop := restoreReplicas(t, namespace, "scaled", 1)
+	stop := restoreReplicas(1).start(t, namespace, "scaled")
 	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=3")
 	begin := time.Now()
 	message := waitForStalled(t, namespace, "scaled", "DeploymentOverridden").Message
@@ -257,38 +260,49 @@ func checkSyncedEvents(t *testing.T, foo *samplev1alpha1.Foo, limit int32) {
 // that it returns removes it, and waits as well.
 func installPolicy(t *testing.T, namespace string, m mutation) (remove func()) {
 	t.Helper()
-	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[
+	remove = func() { expectNoError(t, removePolicy(t, m, namespace)) }
+	t.Cleanup(remove)
+	requireNoError(t, applyPolicy(t, m, namespace))
+	return remove
+}
+
+// applyPolicy installs a MutatingAdmissionPolicy for the Deployments of namespaces and waits until it is in force.
+func applyPolicy(t *testing.T, m mutation, namespaces ...string) error {
+	if output, err := tryKubectl(t, policyManifest(m, namespaces), "apply", "-f", "-"); err != nil {
+		return errors.New(output)
+	}
+	return waitForMutation(t, namespaces[0], true)
+}
+
+// removePolicy removes what applyPolicy has installed, if it has, and waits until it is no longer in force.
+func removePolicy(t *testing.T, m mutation, namespaces ...string) error {
+	if output, err := tryKubectl(t, policyManifest(m, namespaces), "delete", "--ignore-not-found", "-f", "-"); err != nil {
+		return errors.New(output)
+	}
+	return waitForMutation(t, namespaces[0], false)
+}
+
+// policyManifest returns a MutatingAdmissionPolicy and its binding, named after the first namespace.
+func policyManifest(m mutation, namespaces []string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[
 		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":%[1]q},"spec":{
 			"failurePolicy":"Fail","reinvocationPolicy":"Never",
 			"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["CREATE","UPDATE"],"resources":["deployments"]}]},
 			"matchConditions":[{"name":"mutated","expression":%[2]q}],
 			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":%[3]q}}]}},
 		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{
-			"policyName":%[1]q,"matchResources":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":%[1]q}}}}}]}`,
-		namespace, m.condition, "["+m.patch+"]")
-	if output, err := tryKubectl(t, manifest, "apply", "-f", "-"); err != nil {
-		t.Fatal(output)
-	}
-	uninstall := func() {
-		if output, err := tryKubectl(t, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
-			t.Error(output)
-		}
-	}
-	t.Cleanup(uninstall)
-	waitForMutation(t, namespace, true)
-	return func() {
-		t.Helper()
-		uninstall()
-		waitForMutation(t, namespace, false)
-	}
+			"policyName":%[1]q,"matchResources":{"namespaceSelector":{"matchExpressions":[
+				{"key":"kubernetes.io/metadata.name","operator":"In","values":["%[4]s"]}]}}}}]}`,
+		namespaces[0], m.condition, "["+m.patch+"]", strings.Join(namespaces, `","`))
 }
 
 // waitForMutation waits until admission changes a new Deployment in a namespace, or leaves it alone.
-func waitForMutation(t *testing.T, namespace string, want bool) {
-	t.Helper()
+func waitForMutation(t *testing.T, namespace string, want bool) error {
+	ctx, cancel := cleanupContext(t)
+	defer cancel()
 	labels := map[string]string{"app": "nginx", "controller": "probe"}
-	eventually(t, convergence, func() error {
-		probe, err := kubeClient.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+	return poll(ctx, convergence, func() error {
+		probe, err := kubeClient.AppsV1().Deployments(namespace).Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: labels},
 			Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -309,23 +323,49 @@ func waitForMutation(t *testing.T, namespace string, want bool) {
 	})
 }
 
-// restoreReplicas restores the replicas of a Deployment whenever they change, until the function that it returns is called.
-func restoreReplicas(t *testing.T, namespace, name string, replicas int32) (stop func()) {
-	t.Helper()
+// restoration is a client other than the controller that restores its own value of a field of a Deployment at once.
+type restoration struct {
+	isRestored func(*appsv1.Deployment) bool
+	patch      string
+}
+
+func restoreReplicas(replicas int32) restoration {
+	return restoration{
+		func(deployment *appsv1.Deployment) bool { return *deployment.Spec.Replicas == replicas },
+		fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas),
+	}
+}
+
+// restoreImage does not change Deployments that were not made for a Foo.
+func restoreImage(image string) restoration {
+	return restoration{
+		func(deployment *appsv1.Deployment) bool {
+			container := deployment.Spec.Template.Spec.Containers[0]
+			return container.Name != "nginx" || container.Image == image
+		},
+		fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":%q}]}}}}`, image),
+	}
+}
+
+// start starts the client for a Deployment, which need not exist. It may be called from any goroutine.
+func (r restoration) start(t *testing.T, namespace, name string) (stop func()) {
 	client := kubeClient.AppsV1().Deployments(namespace)
 	watcher, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	requireNoError(t, err)
+	if err != nil {
+		t.Errorf("watching Deployment %s/%s: %v", namespace, name, err)
+		return func() {}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 		for event := range watcher.ResultChan() {
 			deployment, ok := event.Object.(*appsv1.Deployment)
-			if !ok || *deployment.Spec.Replicas == replicas {
+			if !ok || event.Type == watch.Deleted || r.isRestored(deployment) {
 				continue
 			}
-			if _, err := client.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-				t.Errorf("restoring the replicas: %v", err)
+			_, err := client.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(r.patch), metav1.PatchOptions{})
+			if err != nil && !apierrors.IsNotFound(err) && t.Context().Err() == nil {
+				t.Errorf("restoring Deployment %s/%s: %v", namespace, name, err)
 			}
 		}
 	}()

@@ -38,7 +38,7 @@ const (
 	stepPeriod   = 400 * time.Millisecond
 	resyncPeriod = 5 * time.Second
 	// eventRetryDelay bounds the time until an event is sent again after an error.
-	eventRetryDelay = 6 * time.Second
+	eventRetryDelay = 10 * time.Second
 )
 
 // Not parallel: the controllers watch all namespaces, and faults affect the whole cluster.
@@ -88,7 +88,7 @@ func runRandomWalk(t *testing.T, seed uint64, withFaults bool) walkStats {
 
 	var injector *faultInjector
 	if withFaults {
-		injector = startFaultInjector(t, instances, seed)
+		injector = startFaultInjector(u, instances, seed)
 	}
 	stats := walkStats{walks: 1, actions: map[string]int{}}
 	for range walkSteps {
@@ -119,6 +119,7 @@ func runRandomWalk(t *testing.T, seed uint64, withFaults bool) walkStats {
 	for i, in := range instances {
 		u.history.checkWrites(requests[i])
 		u.history.checkLeadership(requests[i])
+		checkNoWritesAfterLoss(t, fmt.Sprintf("instance %d", i+1), requests[i])
 		stats.requests += len(requests[i])
 		stats.writes += len(writesIn(withoutLeases(requests[i])))
 		in.stop()
@@ -296,7 +297,7 @@ func checkNoRequests(t *testing.T, instances []*restartingInstance) {
 }
 
 func withoutLeases(requests []faults.Request) []faults.Request {
-	return slices.DeleteFunc(requests, func(request faults.Request) bool { return request.Resource == "leases" })
+	return slices.DeleteFunc(slices.Clone(requests), func(request faults.Request) bool { return request.Resource == "leases" })
 }
 
 // walkStats are statistics of random walks.
