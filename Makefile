@@ -8,18 +8,18 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/e2e hack/image
+MODULES := . hack/cluster hack/e2e hack/image hack/monitoring
 
 .PHONY: help
 help: ## Show this help.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify lint test-unit test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
+test: verify lint test-unit test-monitoring test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
 
 .PHONY: build
 build: ## Build the controller binary.
@@ -37,6 +37,10 @@ test-unit: ## Run the unit tests.
 .PHONY: test-image
 test-image: ## Test the image build.
 	go -C hack/image test ./...
+
+.PHONY: test-monitoring
+test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
+	go -C hack/monitoring test ./...
 
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes.
@@ -62,6 +66,10 @@ image: ## Build the container image for linux/amd64 and linux/arm64; does not ne
 .PHONY: generate
 generate: ## Generate code and the CRD from the types in pkg/apis.
 	hack/update-codegen.sh
+
+.PHONY: record-metrics
+record-metrics: cluster build ## Record the metrics that the alerts are tested on, on a local Kubernetes.
+	go -C hack/monitoring run ./record
 
 .PHONY: verify
 verify: ## Verify that generated files, go.mod and go.sum are up to date.
