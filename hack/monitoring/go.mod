@@ -6,11 +6,8 @@ go 1.26.0
 
 require (
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.94.1
-	github.com/prometheus/prometheus v0.315.0
-)
-
-require (
 	github.com/prometheus/common v0.71.0
+	github.com/prometheus/prometheus v0.315.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/component-base v0.37.2

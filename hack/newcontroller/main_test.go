@@ -31,7 +31,7 @@ func TestNewController(t *testing.T) {
 	if status := command(t, dir, "git", "status", "--short"); status != "" {
 		t.Errorf("not committed:\n%s", status)
 	}
-	for _, target := range []string{"build", "test-unit", "verify"} {
+	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
 		command(t, dir, "make", target)
 	}
 	for _, module := range []string{"hack/cluster", "hack/e2e", "hack/image"} {
