@@ -48,15 +48,24 @@ func eachInstallation(t *testing.T, check func(t *testing.T, namespace string, r
 	t.Helper()
 	for dir, installation := range installations {
 		t.Run(strings.Join(append(components, dir), " "), func(t *testing.T) {
-			r := render(t, dir, installation.line, components...)
+			r := render(t, overlay(dir, installation.line, components...))
 			checkNamespaces(t, installation.namespace, r)
 			check(t, installation.namespace, r)
 		})
 	}
 }
 
-// render renders components on top of an installation, as kubectl kustomize does.
-func render(t *testing.T, dir, line string, components ...string) *rendered {
+// overlay returns a kustomization beside artifacts that adds components to an installation.
+func overlay(dir, line string, components ...string) string {
+	kustomization := fmt.Sprintf("resources: [../%s]\ncomponents:\n", dir)
+	for _, component := range components {
+		kustomization += "- ../artifacts/components/" + component + "\n"
+	}
+	return kustomization + line + "\n"
+}
+
+// render renders a kustomization as kubectl kustomize does.
+func render(t *testing.T, kustomization string) *rendered {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
 	err := filepath.WalkDir(root+"/artifacts", func(file string, entry fs.DirEntry, err error) error {
@@ -72,11 +81,7 @@ func render(t *testing.T, dir, line string, components ...string) *rendered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kustomization := fmt.Sprintf("resources: [../%s]\ncomponents:\n", dir)
-	for _, component := range components {
-		kustomization += "- ../artifacts/components/" + component + "\n"
-	}
-	if err := files.WriteFile("/overlay/kustomization.yaml", []byte(kustomization+line)); err != nil {
+	if err := files.WriteFile("/overlay/kustomization.yaml", []byte(kustomization)); err != nil {
 		t.Fatal(err)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/overlay")
@@ -265,5 +270,36 @@ func checkProxy(t *testing.T, proxy corev1.Container) {
 	}
 	if proxy.Resources.Limits.Memory().IsZero() || proxy.Resources.Requests.Cpu().IsZero() {
 		t.Errorf("the resources of the proxy are %+v, want a memory limit and a CPU request", proxy.Resources)
+	}
+}
+
+// The examples in the documentation: a complete kustomization, and patches for one that secures the metrics of one namespace.
+func TestDocumentedKustomizations(t *testing.T) {
+	content, err := os.ReadFile(root + "/docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n## Monitoring\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var examples []string
+	for _, block := range strings.Split(section, "```yaml\n")[1:] {
+		example, _, _ := strings.Cut(block, "```")
+		examples = append(examples, strings.ReplaceAll(example, "- sample-controller/artifacts", "- ../artifacts"))
+	}
+	if len(examples) != 2 {
+		t.Fatalf("got %d examples, want 2", len(examples))
+	}
+
+	r := render(t, examples[0])
+	if image := r.deployment.Spec.Template.Spec.Containers[0].Image; image != "registry/name:tag" {
+		t.Errorf("the image is %s, want registry/name:tag", image)
+	}
+	checkServiceMonitor(t, r)
+
+	r = render(t, overlay("artifacts/install/one-namespace", "namespace: team-a", "secure-metrics")+examples[1])
+	checkNamespaces(t, "team-a", r)
+	var binding rbacv1.ClusterRoleBinding
+	if r.get(t, "ClusterRoleBinding", &binding); binding.Name != "sample-controller-metrics-auth-team-a" {
+		t.Errorf("the ClusterRoleBinding is %s, want another name", binding.Name)
 	}
 }
