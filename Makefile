@@ -40,7 +40,7 @@ test-image: ## Test the image build.
 
 .PHONY: test-monitoring
 test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
-	go -C hack/monitoring test ./...
+	go -C hack/monitoring test -count=1 ./...
 
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes.

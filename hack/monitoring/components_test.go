@@ -113,13 +113,11 @@ func (r *rendered) get(t *testing.T, kind string, into any) {
 	}
 }
 
-// checkNamespaces fails if an object, or a subject of a binding, is in another namespace.
-func checkNamespaces(t *testing.T, namespace string, r *rendered) {
+// bindings returns the bindings of a role, or of all roles.
+func (r *rendered) bindings(t *testing.T, role string) []rbacv1.ClusterRoleBinding {
 	t.Helper()
+	var bindings []rbacv1.ClusterRoleBinding
 	for _, resource := range r.resources.Resources() {
-		if got := resource.GetNamespace(); got != "" && got != namespace {
-			t.Errorf("%s %s is in namespace %s, want %s", resource.GetKind(), resource.GetName(), got, namespace)
-		}
 		if kind := resource.GetKind(); kind != "ClusterRoleBinding" && kind != "RoleBinding" {
 			continue
 		}
@@ -128,12 +126,28 @@ func checkNamespaces(t *testing.T, namespace string, r *rendered) {
 			t.Fatal(err)
 		}
 		var binding rbacv1.ClusterRoleBinding
-		if err := yaml.Unmarshal(content, &binding); err != nil {
+		if err := yaml.UnmarshalStrict(content, &binding); err != nil {
 			t.Fatal(err)
 		}
+		if role == "" || binding.RoleRef.Name == role {
+			bindings = append(bindings, binding)
+		}
+	}
+	return bindings
+}
+
+// checkNamespaces fails if an object, or a subject of a binding, is in another namespace.
+func checkNamespaces(t *testing.T, namespace string, r *rendered) {
+	t.Helper()
+	for _, resource := range r.resources.Resources() {
+		if got := resource.GetNamespace(); got != "" && got != namespace {
+			t.Errorf("%s %s is in namespace %s, want %s", resource.GetKind(), resource.GetName(), got, namespace)
+		}
+	}
+	for _, binding := range r.bindings(t, "") {
 		for _, subject := range binding.Subjects {
 			if subject.Namespace != namespace {
-				t.Errorf("%s %s has the subject %s, want one in %s", resource.GetKind(), resource.GetName(), subject, namespace)
+				t.Errorf("the binding %s has the subject %s, want one in %s", binding.Name, subject, namespace)
 			}
 		}
 	}
@@ -244,12 +258,29 @@ func TestSecureMetrics(t *testing.T) {
 		}
 		checkProxy(t, spec.Containers[1])
 		endpoint := checkServiceMonitor(t, r)
-		if endpoint.Scheme == nil || *endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" || endpoint.TLSConfig == nil {
-			t.Errorf("the scheme is %v and the token file %q, want https and a token", endpoint.Scheme, endpoint.BearerTokenFile)
+		if endpoint.Scheme == nil || *endpoint.Scheme != "https" || endpoint.TLSConfig == nil {
+			t.Errorf("the scheme is %v, want https", endpoint.Scheme)
 		}
+		checkToken(t, r, endpoint)
 	}
 	eachInstallation(t, check, "secure-metrics", "secure-service-monitor", "alerts", "dashboard")
 	eachInstallation(t, check, "dashboard", "alerts", "secure-service-monitor", "secure-metrics")
+}
+
+// checkToken fails if Prometheus does not authenticate with the token of a service account that may get the metrics.
+func checkToken(t *testing.T, r *rendered, endpoint monitoringv1.Endpoint) {
+	t.Helper()
+	var secret corev1.Secret
+	r.get(t, "Secret", &secret)
+	authorization := endpoint.Authorization
+	if authorization == nil || authorization.Credentials == nil || authorization.Credentials.Name != secret.Name ||
+		authorization.Credentials.Key != corev1.ServiceAccountTokenKey || secret.Type != corev1.SecretTypeServiceAccountToken {
+		t.Fatalf("the endpoint has the authorization %v, want the token of the Secret %s", authorization, secret.Name)
+	}
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: secret.Annotations[corev1.ServiceAccountNameKey], Namespace: secret.Namespace}
+	if bindings := r.bindings(t, "sample-controller-metrics-reader"); len(bindings) != 1 || !slices.Contains(bindings[0].Subjects, account) {
+		t.Errorf("the bindings of the ClusterRole are %v, want one of %s", bindings, account)
+	}
 }
 
 // checkProxy fails if the proxy does not meet the Pod Security Standard restricted, or its image or memory is not pinned.
@@ -296,10 +327,11 @@ func TestDocumentedKustomizations(t *testing.T) {
 	}
 	checkServiceMonitor(t, r)
 
-	r = render(t, overlay("artifacts/install/one-namespace", "namespace: team-a", "secure-metrics")+examples[1])
+	r = render(t, overlay("artifacts/install/one-namespace", "namespace: team-a", "secure-metrics", "secure-service-monitor")+examples[1])
 	checkNamespaces(t, "team-a", r)
-	var binding rbacv1.ClusterRoleBinding
-	if r.get(t, "ClusterRoleBinding", &binding); binding.Name != "sample-controller-metrics-auth-team-a" {
-		t.Errorf("the ClusterRoleBinding is %s, want another name", binding.Name)
+	for _, binding := range r.bindings(t, "") {
+		if binding.Kind == "ClusterRoleBinding" && !strings.HasSuffix(binding.Name, "-team-a") {
+			t.Errorf("the ClusterRoleBinding %s has the same name in all namespaces", binding.Name)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	_ "k8s.io/sample-controller/pkg/metrics"
@@ -31,7 +31,7 @@ func TestRecordingsAreUpToDate(t *testing.T) {
 	for name, r := range readRecordings(t) {
 		got := map[string]bool{}
 		for _, lset := range r.end.labels {
-			name := lset.Get(labels.MetricName)
+			name := lset.Get(model.MetricNameLabel)
 			if !strings.HasPrefix(name, prefix) {
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -101,7 +102,7 @@ func newSimulation(t *testing.T, recordings map[string]recording) *simulation {
 		rule.(*rules.AlertingRule).SetRestored(true)
 		for _, matchers := range parser.ExtractSelectors(rule.Query()) {
 			for _, matcher := range matchers {
-				if matcher.Name == labels.MetricName {
+				if matcher.Name == model.MetricNameLabel {
 					s.used[matcher.Value] = true
 				}
 			}
@@ -154,10 +155,10 @@ func (s *simulation) scrape(appender storage.Appender, now time.Duration, pod st
 		if state != down {
 			up = 1
 		}
-		add(labels.FromStrings(labels.MetricName, "up"), up)
+		add(labels.FromStrings(model.MetricNameLabel, "up"), up)
 	}
 	for key, v := range i.values {
-		if lset := i.labels[key]; s.used[lset.Get(labels.MetricName)] {
+		if lset := i.labels[key]; s.used[lset.Get(model.MetricNameLabel)] {
 			add(lset, v)
 		}
 	}

@@ -55,7 +55,7 @@ func readExposition(t *testing.T, path string) exposition {
 			parser.Labels(&lset)
 			_, _, value := parser.Series()
 			key := lset.String()
-			e.labels[key], e.values[key], e.counters[key] = lset, value, isCounter(lset.Get(labels.MetricName), types)
+			e.labels[key], e.values[key], e.counters[key] = lset, value, isCounter(lset.Get(model.MetricNameLabel), types)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func labelNames(t *testing.T, recordings map[string]recording, matchers []*label
 	var names []string
 	var own []*labels.Matcher
 	for _, matcher := range matchers {
-		if matcher.Name == labels.MetricName && matcher.Value == "up" {
+		if matcher.Name == model.MetricNameLabel && matcher.Value == "up" {
 			return nil // Prometheus' own.
 		}
 		if !slices.Contains(targetLabels, matcher.Name) {
