@@ -153,19 +153,20 @@ func checkNamespaces(t *testing.T, namespace string, r *rendered) {
 	}
 }
 
-// checkMetricsPort fails if the Service and the NetworkPolicy do not lead to the port of the name metrics of just this container.
+// checkMetricsPort fails if the Service and the NetworkPolicy do not lead to the port of the name metrics, or if another container than
+// this one has it.
 func checkMetricsPort(t *testing.T, r *rendered, container string, number int32) {
 	t.Helper()
-	var containers []string
+	var got []string
 	for _, c := range r.deployment.Spec.Template.Spec.Containers {
 		for _, port := range c.Ports {
-			if port.Name == "metrics" && port.ContainerPort == number {
-				containers = append(containers, c.Name)
+			if port.Name == "metrics" {
+				got = append(got, fmt.Sprintf("%s:%d", c.Name, port.ContainerPort))
 			}
 		}
 	}
-	if !slices.Equal(containers, []string{container}) {
-		t.Errorf("the containers %q have the port %d of the name metrics, want %s", containers, number, container)
+	if want := fmt.Sprintf("%s:%d", container, number); !slices.Equal(got, []string{want}) {
+		t.Errorf("the ports of the name metrics are %q, want %s", got, want)
 	}
 	if !k8slabels.SelectorFromSet(r.service.Spec.Selector).Matches(k8slabels.Set(r.deployment.Spec.Template.Labels)) {
 		t.Error("the Service does not select the Pods")
