@@ -1,0 +1,8 @@
+// Checks of the documentation, in a module of its own to keep them out of the controller's.
+module k8s.io/sample-controller/hack/docs
+
+go 1.26.0
+
+replace k8s.io/sample-controller/hack/cluster => ../cluster
+
+require k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000
