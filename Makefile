@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/e2e hack/image hack/monitoring
+MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring
 
 .PHONY: help
 help: ## Show this help.
@@ -19,7 +19,7 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify lint test-unit test-monitoring test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
+test: verify lint test-unit test-docs test-monitoring test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
 
 .PHONY: build
 build: ## Build the controller binary.
@@ -33,6 +33,10 @@ cluster: ## Build the local Kubernetes; takes minutes the first time.
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
+
+.PHONY: test-docs
+test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
+	go -C hack/docs test -count=1 ./...
 
 .PHONY: test-image
 test-image: ## Test the image build.
