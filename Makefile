@@ -13,6 +13,7 @@ MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring
 .PHONY: help
 help: ## Show this help.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
@@ -122,6 +123,16 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
 # new: leave out
+ifdef WITH
+$(if $(filter-out controller-runtime,$(WITH)),$(error WITH must be controller-runtime))
+run: controller-runtime
+run: export WITH := $(WITH)
+endif
+
+.PHONY: controller-runtime
+controller-runtime: ## Build the same controller written with controller-runtime, for make run WITH=controller-runtime.
+	cd hack/bench && CGO_ENABLED=0 go build -o ../../$(BIN)/controllerruntime ./controllerruntime
+
 # N and WORKERS are comma-separated lists; OTHER='path -workers={workers}' adds a program. Without N and WORKERS, the results
 # in hack/bench are updated.
 .PHONY: bench

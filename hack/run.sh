@@ -86,8 +86,12 @@ else
 fi
 kubectl wait --for=condition=Established --timeout=30s "crd/${crd}" > /dev/null
 
-printf '\n$ ./sample-controller -kubeconfig=%s -vmodule=controller=2\n' "${KUBECONFIG}"
-.build/bin/sample-controller -kubeconfig="${KUBECONFIG}" -vmodule=controller=2 &
+program=sample-controller
+# new: leave out
+[[ ${WITH:-} != controller-runtime ]] || program=controllerruntime
+# new: end
+printf '\n$ ./%s -kubeconfig=%s -vmodule=controller=2\n' "${program}" "${KUBECONFIG}"
+.build/bin/"${program}" -kubeconfig="${KUBECONFIG}" -vmodule=controller=2 &
 controller=$!
 trap : INT TERM # The controller receives the signal too; wait for it to shut down.
 
