@@ -245,14 +245,17 @@ func (n names) renameGo(text string) (string, error) {
 	}
 }
 
-// renameMarkdown is rename for Markdown with blocks of Go code.
+// renameMarkdown is rename for Markdown with blocks of Go code, or of diffs.
 func (n names) renameMarkdown(text string) (string, error) {
 	const fence = "```"
 	var renamed []string
 	for block := range strings.SplitSeq(text, fence) {
 		rename := func(text string) (string, error) { return n.rename(text, false) }
-		if strings.HasPrefix(block, "go\n") {
+		switch language, _, _ := strings.Cut(block, "\n"); language {
+		case "go":
 			rename = n.renameGo
+		case "diff":
+			rename = n.renameDiff
 		}
 		block, err := rename(block)
 		if err != nil {
@@ -261,4 +264,26 @@ func (n names) renameMarkdown(text string) (string, error) {
 		renamed = append(renamed, block)
 	}
 	return strings.Join(renamed, fence), nil
+}
+
+// renameDiff is rename for diffs of Go and other files. Go code is renamed line by line, because a hunk begins and ends anywhere.
+func (n names) renameDiff(text string) (string, error) {
+	var renamed strings.Builder
+	isGo := false
+	for line := range strings.Lines(text) {
+		rename := func(text string) (string, error) { return n.rename(text, false) }
+		header := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(header, "+++ "):
+			isGo = strings.HasSuffix(header, ".go")
+		case isGo && !strings.HasPrefix(header, "--- ") && !strings.HasPrefix(header, "@@"):
+			rename = n.renameGo
+		}
+		line, err := rename(line)
+		if err != nil {
+			return "", err
+		}
+		renamed.WriteString(line)
+	}
+	return renamed.String(), nil
 }

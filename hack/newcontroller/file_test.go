@@ -31,8 +31,12 @@ func TestRenamed(t *testing.T) {
 			"a.go", "package a\n\nimport (\n\t_ \"example.com/my-controller/pkg/a\"\n\t_ \"fmt\"\n)\n",
 		},
 		"code in Markdown": {"a.md", "foo\n```go\nfoo(\"foo\")\n```\nfoo\n", "a.md", "archiveplan\n```go\narchivePlan(\"archiveplan\")\n```\narchiveplan\n"},
-		"omitted lines":    {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
-		"checksums":        {"go.sum", "h1:foobar\n", "go.sum", "h1:foobar\n"},
+		"diffs in Markdown": {
+			"a.md", "```diff\n--- a/foo.yaml\n+++ b/foo.yaml\n@@ syncFoo @@\n+foo: # foo's\n+++ b/foo.go\n+\tfoo(\"foo\") // A foo\n+\treturn foo\n```\nfoo\n",
+			"a.md", "```diff\n--- a/archiveplan.yaml\n+++ b/archiveplan.yaml\n@@ syncArchivePlan @@\n+archiveplan: # archiveplan's\n+++ b/archiveplan.go\n+\tarchivePlan(\"archiveplan\") // An archiveplan\n+\treturn archivePlan\n```\narchiveplan\n",
+		},
+		"omitted lines": {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
+		"checksums":     {"go.sum", "h1:foobar\n", "go.sum", "h1:foobar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := file{path: test.path, content: []byte(test.content)}.renamed(archivePlanNames(t))

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"k8s.io/sample-controller/hack/docs"
 )
 
 const root = "../.."
@@ -34,13 +36,21 @@ func TestNewController(t *testing.T) {
 	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
 		command(t, dir, "make", target)
 	}
-	for _, module := range []string{"hack/cluster", "hack/e2e", "hack/image"} {
+	for _, module := range []string{"hack/cluster", "hack/docs", "hack/e2e", "hack/image"} {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
 	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
 		t.Errorf("-version printed %q", version)
 	}
 	checkTraces(t, dir)
+	command(t, filepath.Join(dir, "hack/docs"), "go", "test", "-run", "TestLinks|TestReferences", ".")
+
+	if err := docs.ApplyExercises(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"generate", "test-unit"} {
+		command(t, dir, "make", target)
+	}
 }
 
 // checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums, and "memory footprint"

@@ -1,0 +1,140 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// new: leave out file: whoever has followed the exercises cannot apply them again.
+
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestExercises follows the exercises in a copy of the repository: it applies the diffs and runs the commands, both in their order,
+// and compares the outputs.
+func TestExercises(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "copy")
+	copyRepository(t, dir)
+	d, err := readDocument(dir, exercises)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c *localCluster
+	for _, b := range d.blocks {
+		switch b.language {
+		case "diff":
+			if err := b.apply(dir); err != nil {
+				t.Fatalf("%s:%d: %v", d.path, b.line, err)
+			}
+		case "shell":
+			for line := range strings.Lines(b.text) {
+				words := split(line)[0]
+				output(t, dir, words[0], words[1:]...)
+			}
+		case "console":
+			for _, entered := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+				line, want, _ := strings.Cut(entered, "\n")
+				command := command{d, b.line, b.section, split(line)[0]}
+				if command.words[0] == "kubectl" && c == nil {
+					c = newClusterWithExample(t, dir)
+				}
+				compare(t, command, runIn(t, dir, c, command), want)
+			}
+		}
+	}
+	if c == nil {
+		t.Error("the exercises do not use kubectl")
+	}
+	output(t, dir, "go", "vet", "./...")
+	output(t, dir, "go", "test", "./...")
+}
+
+// copyRepository copies what git would commit, changes in the working tree included.
+func copyRepository(t *testing.T, dir string) {
+	t.Helper()
+	output(t, root, "git", "clone", "--quiet", "--no-local", ".", dir)
+	changed := output(t, root, "git", "ls-files", "-z", "-mo", "--exclude-standard")
+	for path := range strings.SplitSeq(strings.TrimRight(changed, "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if path == "" || os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(target, content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newClusterWithExample starts a local Kubernetes with the controller and the example Foo, as make run does.
+func newClusterWithExample(t *testing.T, dir string) *localCluster {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "controller")
+	output(t, dir, "go", "build", "-o", binary, ".")
+	c := newCluster(t, dir, binary)
+	for _, line := range []string{
+		"kubectl apply -f artifacts/examples/crd.yaml",
+		"./sample-controller -kubeconfig=...",
+		"kubectl apply -f artifacts/examples/example-foo.yaml",
+		"kubectl wait --for=condition=Ready foo/example-foo",
+	} {
+		c.run(t, command{&document{path: exercises}, 0, "", split(line)[0]})
+	}
+	return c
+}
+
+// runIn runs a command in dir, or in the cluster. A test that the document shows as failing may fail.
+func runIn(t *testing.T, dir string, c *localCluster, command command) string {
+	t.Helper()
+	if command.words[0] == "kubectl" {
+		return c.run(t, command)
+	}
+	running := exec.Command(command.words[0], command.words[1:]...)
+	running.Dir = dir
+	output, _ := running.CombinedOutput()
+	t.Logf("$ %s\n%s", command, output)
+	return string(output)
+}
+
+// compare compares an output with the one in the document, where "..." stands for any text.
+func compare(t *testing.T, command command, got, want string) {
+	t.Helper()
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), `\.\.\.`, `.*`)
+	if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(strings.TrimSpace(got)) {
+		t.Errorf("%s:%d: %s prints\n%s\nwant\n%s", command.document.path, command.line, command, got, want)
+	}
+}
+
+func TestApply(t *testing.T) {
+	const content = "package a\n\nfunc f() {\n\ta := 1\n\tb\t:= 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n"
+	for diff, want := range map[string]string{
+		"+++ b/a.go\n@@\n \ta := 1\n+\tc := 3\n \tb := 2\n":                              "package a\n\nfunc f() {\n\ta := 1\n\tc := 3\n\tb := 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n",
+		"+++ b/a.go\n@@ f @@\n-\tb := 2\n-\tg()\n@@ h @@\n+// h\n func h() {":            "package a\n\nfunc f() {\n\ta := 1\n}\n\n// h\nfunc h() {\n\tg()\n}\n",
+		"+++ b/a.go\n@@\n-\tg()\n":                                                       "", // Twice.
+		"+++ b/a.go\n@@\n-\tc()\n":                                                       "",
+		"+++ b/a.go\n@@\n+\tc()\n":                                                       "", // Nowhere in particular.
+		"+++ b/a.go\n@@\n-\tb := 2\n+\tb := )\n":                                         "", // No Go.
+		"--- a/a.go\n+++ b/a.go\n@@\n-\ta := 1\n--- a/a.go\n+++ b/a.go\n@@\n-\tb := 2\n": "package a\n\nfunc f() {\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n",
+		"+++ b/b.go\n@@\n-\tb := 2\n":                                                    "",
+	} {
+		dir, _ := writeDocuments(t, map[string]string{"a.go": content})
+		err := block{text: diff}.apply(dir)
+		got, readErr := os.ReadFile(filepath.Join(dir, "a.go"))
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		if want == "" && (err == nil || string(got) != content) || want != "" && (err != nil || string(got) != want) {
+			t.Errorf("apply() = %v for %q, and the file is %q", err, diff, got)
+		}
+	}
+}
