@@ -3,11 +3,17 @@ module k8s.io/sample-controller/hack/newcontroller
 
 go 1.26.0
 
+replace (
+	k8s.io/sample-controller/hack/cluster => ../cluster
+	k8s.io/sample-controller/hack/docs => ../docs
+)
+
 require (
 	golang.org/x/mod v0.37.0
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
 	k8s.io/gengo/v2 v2.0.0-20260408192533-25e2208e0dc3
+	k8s.io/sample-controller/hack/docs v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -24,14 +30,9 @@ require (
 	k8s.io/api v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
-	k8s.io/sample-controller/hack/docs v0.0.0-00010101000000-000000000000
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
-
-replace k8s.io/sample-controller/hack/docs => ../docs
-
-replace k8s.io/sample-controller/hack/cluster => ../cluster
