@@ -24,8 +24,8 @@ type command struct {
 func (c command) String() string { return strings.Join(c.words, " ") }
 
 var (
-	// word matches a word of a shell command, an operator that ends a command, a redirection, or a comment.
-	word       = regexp.MustCompile(`(?:[^\s;|&<>'"\\#]|'[^']*'|"[^"]*"|\\.|(?:\S)#)+|&&|\|\|?|;|&|\d?[<>]+|#.*`)
+	// word matches a redirection, a word of a shell command, an operator that ends a command, or a comment.
+	word       = regexp.MustCompile(`\d?[<>]+|(?:[^\s;|&<>'"\\#]#*|'[^']*'|"[^"]*"|\\.)+|&&|\|\|?|;|&|#.*`)
 	quotes     = regexp.MustCompile(`'([^']*)'|"([^"]*)"|\\(.)`)
 	assignment = regexp.MustCompile(`^[A-Za-z_]+=`)
 )

@@ -102,6 +102,23 @@ func TestBrokenCommands(t *testing.T) {
 	}
 }
 
+func TestSplit(t *testing.T) {
+	for line, want := range map[string]string{
+		"a -b=c d":                 "[[a -b=c d]]",
+		"a && b | c; d &":          "[[a] [b] [c] [d]]",
+		"a -v=4 2> file < b >> c":  "[[a -v=4]]",
+		`a 'b c' "d # e"f \; g#h`:  "[[a b c d # ef ; g#h]]",
+		"a # && b":                 "[[a]]",
+		"# a":                      "[]",
+		"":                         "[]",
+		`echo -p '{"a": ["b&c"]}'`: `[[echo -p {"a": ["b&c"]}]]`,
+	} {
+		if got := fmt.Sprint(split(line)); got != want {
+			t.Errorf("split(%q) = %s, want %s", line, got, want)
+		}
+	}
+}
+
 // TestQuickStart runs the commands of the quick start in the README, in their order, on the local Kubernetes.
 func TestQuickStart(t *testing.T) {
 	readme, err := readDocument(root, "README.md")
