@@ -12,7 +12,6 @@ MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring
 
 .PHONY: help
 help: ## Show this help.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run

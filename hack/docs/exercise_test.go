@@ -15,7 +15,7 @@ import (
 )
 
 // TestExercises follows the exercises in a copy of the repository: it applies the diffs and runs the commands, both in their order,
-// and compares the outputs.
+// and compares the outputs. Those of kubectl come last, when the controller has both features.
 func TestExercises(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	copyRepository(t, dir)
@@ -23,7 +23,11 @@ func TestExercises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c *localCluster
+	type example struct {
+		command
+		want string
+	}
+	var kubectl []example
 	for _, b := range d.blocks {
 		switch b.language {
 		case "diff":
@@ -38,19 +42,27 @@ func TestExercises(t *testing.T) {
 		case "console":
 			for _, entered := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 				line, want, _ := strings.Cut(entered, "\n")
-				command := command{d, b.line, b.section, split(line)[0]}
-				if command.words[0] == "kubectl" && c == nil {
-					c = newClusterWithExample(t, dir)
+				example := example{command{d, b.line, b.section, split(line)[0]}, want}
+				if example.words[0] == "kubectl" {
+					kubectl = append(kubectl, example)
+					continue
 				}
-				compare(t, command, runIn(t, dir, c, command), want)
+				running := exec.Command(example.words[0], example.words[1:]...)
+				running.Dir = dir
+				got, _ := running.CombinedOutput() // A test may be shown to fail.
+				compare(t, example.command, string(got), want)
 			}
 		}
 	}
-	if c == nil {
-		t.Error("the exercises do not use kubectl")
-	}
 	output(t, dir, "go", "vet", "./...")
 	output(t, dir, "go", "test", "./...")
+	if len(kubectl) == 0 {
+		t.Error("the exercises do not use kubectl")
+	}
+	c := newClusterWithExample(t, dir)
+	for _, example := range kubectl {
+		compare(t, example.command, c.run(t, example.command), example.want)
+	}
 }
 
 // copyRepository copies what git would commit, changes in the working tree included.
@@ -91,19 +103,6 @@ func newClusterWithExample(t *testing.T, dir string) *localCluster {
 		c.run(t, command{&document{path: exercises}, 0, "", split(line)[0]})
 	}
 	return c
-}
-
-// runIn runs a command in dir, or in the cluster. A test that the document shows as failing may fail.
-func runIn(t *testing.T, dir string, c *localCluster, command command) string {
-	t.Helper()
-	if command.words[0] == "kubectl" {
-		return c.run(t, command)
-	}
-	running := exec.Command(command.words[0], command.words[1:]...)
-	running.Dir = dir
-	output, _ := running.CombinedOutput()
-	t.Logf("$ %s\n%s", command, output)
-	return string(output)
 }
 
 // compare compares an output with the one in the document, if it shows one, where "..." stands for any text.
