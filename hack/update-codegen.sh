@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Generates everything that is derived from the types in pkg/apis: the deepcopy and register functions next to the types,
-# the apply configurations, clientset, listers and informers in pkg/generated, and artifacts/examples/crd.yaml. Needs only
-# Go: `go tool` builds the generators, which are pinned in go.mod and hack/tools/go.mod.
+# the apply configurations, clientset, listers and informers in pkg/generated, and artifacts/examples/crd.yaml with its copy
+# in the Helm chart. Needs only Go: `go tool` builds the generators, which are pinned in go.mod and hack/tools/go.mod.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,3 +53,5 @@ generate informer-gen --versioned-clientset-package "${module}/${out}/clientset/
 # The example domain in apimachinery's description of a condition type looks as if it belonged to this API.
 controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout |
   sed 's|[a-z]*\.example\.com/CamelCase|example.com/CamelCase|' > artifacts/examples/crd.yaml
+mkdir -p artifacts/chart/crds
+cp artifacts/examples/crd.yaml artifacts/chart/crds

@@ -73,7 +73,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 // generated reports whether hack/update-codegen.sh generates the file.
 func (f file) generated() bool {
 	return strings.HasPrefix(f.path, "pkg/generated/") || strings.HasPrefix(path.Base(f.path), "zz_generated.") ||
-		f.path == "artifacts/examples/crd.yaml"
+		path.Base(f.path) == "crd.yaml"
 }
 
 func (f file) isGo() bool { return path.Ext(f.path) == ".go" }
