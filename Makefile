@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring
+MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring hack/release
 
 .PHONY: help
 help: ## Show this help.
@@ -46,6 +46,10 @@ test-image: ## Test the image build.
 test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
 	go -C hack/monitoring test -count=1 ./...
 
+.PHONY: test-release
+test-release: ## Test the release build and the Helm chart.
+	go -C hack/release test -count=1 -timeout 30m ./...
+
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes.
 	go -C hack/cluster test -count=1 ./...
@@ -66,6 +70,11 @@ soak: cluster ## Run random walks with faults for SOAK=30m; SEED=number SOAK=0 r
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.
 	@go -C hack/image build -o ../../$(BIN)/image .
 	@$(BIN)/image
+
+.PHONY: release
+release: ## Build the release VERSION=v1.2.3 of the commit into dist, with the image IMAGE=registry/name.
+	@go -C hack/release build -o ../../$(BIN)/release .
+	@$(BIN)/release -version='$(VERSION)' $(if $(IMAGE),-image='$(IMAGE)')
 
 .PHONY: generate
 generate: ## Generate code and the CRD from the types in pkg/apis.
@@ -154,4 +163,4 @@ MODULES += hack/bench hack/newcontroller
 
 .PHONY: clean
 clean: ## Remove all build output.
-	rm -rf .build sample-controller
+	rm -rf .build dist sample-controller

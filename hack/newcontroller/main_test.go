@@ -36,9 +36,10 @@ func TestNewController(t *testing.T) {
 	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
 		command(t, dir, "make", target)
 	}
-	for _, module := range []string{"hack/cluster", "hack/docs", "hack/e2e", "hack/image"} {
+	for _, module := range []string{"hack/cluster", "hack/docs", "hack/e2e", "hack/image", "hack/release"} {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
+	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")
 	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
 		t.Errorf("-version printed %q", version)
 	}
