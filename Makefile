@@ -90,13 +90,14 @@ verify: ## Verify that generated files, go.mod and go.sum are up to date.
 	@for module in $(MODULES) hack/cluster/controlplane hack/tools; do go -C $$module mod tidy -diff || exit 1; done
 
 .PHONY: lint
-lint: ## Run gofmt, go vet, staticcheck and loggercheck.
+lint: ## Run gofmt, go vet, staticcheck, loggercheck and actionlint.
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
 	@for module in $(MODULES); do \
 	  echo "lint $$module" && go -C $$module vet ./... && \
 	  (tools=$$PWD/hack/tools/go.mod; cd $$module && packages=$$(go list ./... | grep -v /pkg/generated/) && \
 	    go tool -modfile="$$tools" staticcheck $$packages && go tool -modfile="$$tools" loggercheck $$packages) || exit 1; done
+	go tool -modfile=hack/tools/go.mod actionlint -shellcheck= -pyflakes=
 
 .PHONY: fmt
 fmt: ## Format the code.

@@ -40,6 +40,7 @@ func TestNewController(t *testing.T) {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
 	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")
+	command(t, dir, "go", "tool", "-modfile=hack/tools/go.mod", "actionlint")
 	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
 		t.Errorf("-version printed %q", version)
 	}
