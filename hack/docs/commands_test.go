@@ -73,7 +73,7 @@ func TestBrokenCommands(t *testing.T) {
 		"export A=b; sleep 3":                                      false,
 		"go -C hack/image build .":                                 false,
 		"make runs":                                                true,
-		"make deploy IMGE=a":                                      true,
+		"make deploy IMGE=a":                                       true,
 		"A=b make runs":                                            true,
 		"make run && make runs":                                    true,
 		"kubectl applies -f a":                                     true,
