@@ -65,11 +65,13 @@ type Proxy struct {
 	watches watches
 
 	lock     sync.Mutex
+	handler  http.Handler
 	random   *rand.Rand
 	rules    []Rule
 	matched  []int // number of matching requests, by rule
 	injected map[string]int
 	requests []*Request
+	discards bool
 }
 
 // Start starts a proxy that sends requests as config's user. With the same seed, rules with a Probability select the same requests
@@ -97,6 +99,7 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 		random:   rand.New(rand.NewPCG(seed, 0)),
 		injected: map[string]int{},
 	}
+	p.handler = http.HandlerFunc(p.serve)
 	p.reverse.Transport = transport
 	p.reverse.FlushInterval = -1 // Watch events must not wait for a full buffer.
 	p.reverse.ModifyResponse = p.recordResponse
@@ -108,6 +111,14 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	p.server.Config.ErrorLog, p.reverse.ErrorLog = quiet, quiet
 	p.server.StartTLS()
 	return p, nil
+}
+
+// Wrap passes all further requests through a handler that observes, delays or handles them, and calls next to have the proxy do so. What
+// it sees is what the client sees, faults included.
+func (p *Proxy) Wrap(wrap func(next http.Handler) http.Handler) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.handler = wrap(p.handler)
 }
 
 // Close closes all connections and stops the proxy.
@@ -168,13 +179,32 @@ func (p *Proxy) ResetRequests() {
 	p.requests = nil
 }
 
+// DiscardRequests discards the recorded requests, and ends their recording.
+func (p *Proxy) DiscardRequests() {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.requests, p.discards = nil, true
+}
+
 // CloseConnections closes all client connections, including those with requests in flight.
 func (p *Proxy) CloseConnections() { p.server.CloseClientConnections() }
 
 // ServeHTTP injects a fault into the request if a rule selects it, and forwards it otherwise.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request := parse(r)
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, request))
+	p.lock.Lock()
+	handler := p.handler
+	p.lock.Unlock()
+	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, parse(r))))
+}
+
+// RequestOf returns the attributes of a request that the proxy has received.
+func RequestOf(r *http.Request) Request {
+	request := r.Context().Value(requestKey{}).(*Request)
+	return Request{Verb: request.Verb, Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	request := r.Context().Value(requestKey{}).(*Request)
 	if fault := p.faultFor(request); fault != nil {
 		fault(w, r, http.HandlerFunc(p.forward))
 		return
@@ -193,7 +223,9 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	if request.Verb != "list" && request.Resource != "" {
 		p.lock.Lock()
 		request.Sent = time.Now()
-		p.requests = append(p.requests, request)
+		if !p.discards {
+			p.requests = append(p.requests, request)
+		}
 		p.lock.Unlock()
 	}
 	p.reverse.ServeHTTP(w, r)
@@ -220,7 +252,10 @@ func (p *Proxy) faultFor(request *Request) Fault {
 // recordResponse records the response of the API server to a request for a single object.
 func (p *Proxy) recordResponse(response *http.Response) error {
 	request := response.Request.Context().Value(requestKey{}).(*Request)
-	if request.Verb == "watch" || request.Verb == "list" || request.Resource == "" {
+	p.lock.Lock()
+	discards := p.discards
+	p.lock.Unlock()
+	if discards || request.Verb == "watch" || request.Verb == "list" || request.Resource == "" {
 		return nil
 	}
 	body, err := io.ReadAll(response.Body)

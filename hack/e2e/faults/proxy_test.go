@@ -99,6 +99,41 @@ func TestRequestsAreForwardedAndRecorded(t *testing.T) {
 		requests[0].Code != http.StatusOK || requests[0].Object == nil {
 		t.Errorf("recorded requests: %+v", requests)
 	}
+	p.DiscardRequests()
+	if response, err := client.Post(p.URL()+path, "application/json", nil); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("got response %v, error %v", response, err)
+	}
+	if got := len(p.Requests()); got != 0 {
+		t.Errorf("%d requests are recorded after DiscardRequests", got)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	u, p, client := start(t)
+	p.SetRules(Rule{Verbs: []string{"create"}, Fault: Reject(http.StatusConflict, metav1.StatusReasonConflict)})
+	var seen []string
+	p.Wrap(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			recorder := httptest.NewRecorder()
+			next.ServeHTTP(recorder, r)
+			request := RequestOf(r)
+			seen = append(seen, fmt.Sprint(request.Verb, " ", request.Resource, " ", request.Namespace, " ", recorder.Code))
+			w.WriteHeader(recorder.Code)
+		})
+	})
+	if _, err := client.Get(p.URL() + path); err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Post(p.URL()+path, "application/json", nil)
+	if err != nil || response.StatusCode != http.StatusConflict {
+		t.Fatalf("got response %v, error %v", response, err)
+	}
+	if want := []string{"list deployments default 200", "create deployments default 409"}; !slices.Equal(seen, want) {
+		t.Errorf("the handler saw %q, want %q", seen, want)
+	}
+	if got := len(u.requests()); got != 1 {
+		t.Errorf("%d requests were forwarded, want 1", got)
+	}
 }
 
 func TestFaultOnNthRequest(t *testing.T) {
