@@ -1,0 +1,307 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// message says which step a log message is. A message that is not in the table becomes a step of the kind log.
+type message struct {
+	stop, kind string
+	lane       string
+	object     string // the field of the log line with the object
+	what       string // default: the message; {field} is replaced by a field
+	why        string // the field with the reason
+	result     string
+	// trace traces the step instead, and what can be inferred from it.
+	trace func(t *tracer, p *pod, l line, s Step)
+}
+
+// messages maps the messages of the log at -v=4 to steps. It is the only place that knows them.
+var messages = map[string]message{
+	// Handlers.
+	"Adding Foo":          {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("add")},
+	"Updating Foo":        {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("update")},
+	"Deleting Foo":        {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("delete")},
+	"Adding Deployment":   {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("add")},
+	"Updating Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("update")},
+	"Deleting Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("delete")},
+	"Foo not enqueued":    {stop: "handler", kind: "notEnqueued", lane: deployments, what: "not queued", why: "reason"},
+	"Enqueuing Foo":       {stop: "queue", kind: "queueAdd", why: "reason", trace: traceEnqueue},
+	"Recovered deleted object from tombstone": {stop: "handler", kind: "tombstone", lane: deployments, object: "object",
+		what: "recovered from the tombstone"},
+
+	// Workers and syncs.
+	"Starting workers":      {stop: "worker", kind: "workersStarted", trace: traceWorkers},
+	"Shutting down workers": {stop: "worker", kind: "workersStopped", what: "no worker takes another key"},
+	"Started syncing":       {stop: "sync", kind: "syncStart", trace: traceSyncStart},
+	"Finished syncing":      {stop: "sync", kind: "syncEnd", trace: traceSyncEnd},
+
+	"Read Foo from the cache": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "read",
+		what: "read from the Indexer: generation {generation}"},
+	"Foo does not exist": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone", what: "not in the Indexer: nothing to do"},
+	"Foo is being deleted; leaving its Deployments to the garbage collector": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone"},
+	"Read Deployment from the cache": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read",
+		what: "read from the Indexer"},
+	"Deployment is not in the cache":           {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing", what: "not in the Indexer"},
+	"Deployment is not controlled by this Foo": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "conflict"},
+	"Deployment is being deleted; waiting until its name is free": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
+		result: "waiting"},
+	"Deployment is in its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "same",
+		what: "nothing differs"},
+	"Deployment differs from its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "differs",
+		what: "differs: {differences}"},
+	"Deployment exists; read it from the API server": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read"},
+	"Deployment is in backoff": {stop: "sync", kind: "sync", lane: deployments, result: "backoff",
+		what: "has just been written: in backoff for {backoff}"},
+	"Error syncing Foo; requeuing with backoff": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "error", what: "failed"},
+	"Created Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "created"},
+	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched: {patch}"},
+	"Keeping superseded Deployment until the new one is available": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
+		result: "waiting"},
+	"Superseded Deployment is already gone": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing"},
+	"Deleted superseded Deployment":         {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written"},
+	"Computed status":                       {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "status", what: "computed the status; differs: {differs}"},
+	"Updated status":                        {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "written", what: "wrote the status"},
+	"Foo is stalled; retrying with backoff": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "stalled", why: "message"},
+
+	// Processes. Only the leader starts its workers.
+	"Attempting to acquire leader lease...": {stop: "fault", kind: "notLeader", what: "waits for the Lease"},
+	"Successfully acquired lease":           {stop: "fault", kind: "log", what: "acquired the Lease"},
+}
+
+// deploymentReasons are how the reasons begin for which the handlers of Deployments enqueue a Foo.
+var deploymentReasons = []string{"controller of ", "rollout of ", "Deployment of "}
+
+// ignoredCallers are packages whose messages say nothing about a key or an object.
+var ignoredCallers = []string{"features/", "record/", "server/"}
+
+// line is a line of the JSON log.
+type line struct {
+	at      time.Time
+	caller  string
+	message string
+	fields  map[string]any
+	raw     string
+}
+
+// timeOf returns the time of a line of the log, or false if it is not one in JSON. It is cheap: records become steps later.
+func timeOf(text string) (time.Time, bool) {
+	rest, isJSON := strings.CutPrefix(text, `{"ts":`)
+	number, _, _ := strings.Cut(rest, ",")
+	milliseconds, err := strconv.ParseFloat(number, 64)
+	return time.UnixMicro(int64(milliseconds * 1000)), isJSON && err == nil
+}
+
+// parseLine returns a line of the log, or false if it is not one in JSON.
+func parseLine(text string) (l line, ok bool) {
+	if l.at, ok = timeOf(text); !ok || json.Unmarshal([]byte(text), &l.fields) != nil {
+		return l, false
+	}
+	l.raw, l.caller, l.message = text, l.text("caller"), l.text("msg")
+	return l, true
+}
+
+// text returns a field as text. An object reference becomes namespace/name.
+func (l line) text(name string) string {
+	switch value := l.fields[name].(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	case map[string]any:
+		object, _ := value["name"].(string)
+		if namespace, _ := value["namespace"].(string); namespace != "" {
+			return namespace + "/" + object
+		}
+		return object
+	default:
+		text, _ := json.Marshal(value)
+		return string(text)
+	}
+}
+
+func (l line) number(name string) int {
+	number, _ := l.fields[name].(float64)
+	return int(number)
+}
+
+func (l line) is(name string) bool {
+	is, _ := l.fields[name].(bool)
+	return is
+}
+
+func (l line) duration(name string) time.Duration {
+	duration, _ := time.ParseDuration(l.text(name))
+	return duration
+}
+
+var fieldReferences = regexp.MustCompile(`\{\w+\}`)
+
+// expand replaces {field} by the fields of the line.
+func (l line) expand(text string) string {
+	return fieldReferences.ReplaceAllStringFunc(text, func(reference string) string { return l.text(strings.Trim(reference, "{}")) })
+}
+
+// traceLine traces a line of an instance's log.
+func (t *tracer) traceLine(p *pod, l line) {
+	for _, prefix := range ignoredCallers {
+		if strings.HasPrefix(l.caller, prefix) {
+			return
+		}
+	}
+	m, known := messages[l.message]
+	if !known {
+		m = message{stop: unknownStop(l), kind: "log"}
+	}
+	s := Step{
+		Source: logged, Stop: m.stop, Kind: m.kind, Pod: p.name, Key: l.text("foo"), Object: l.text(m.object),
+		ResourceVersion: l.text("resourceVersion"), What: cmp.Or(l.expand(m.what), l.message), Why: l.text(m.why), Result: m.result,
+		Lane: m.lane, Code: t.sources.caller(l.caller), Raw: l.raw, Error: l.text("err"),
+	}
+	if m.object == "" && s.ResourceVersion != "" && s.Lane == "" {
+		s.Object = cmp.Or(l.text("object"), l.text("deployment"), l.text("foo"))
+	}
+	if m.trace != nil {
+		m.trace(t, p, l, s)
+		return
+	}
+	t.emit(s)
+}
+
+// unknownStop returns the stop of a message that is not in the table.
+func unknownStop(l line) string {
+	switch {
+	case l.text("foo") != "":
+		return "sync"
+	case strings.HasPrefix(l.caller, "cache/"):
+		return "reflector"
+	}
+	return "worker"
+}
+
+// traceHandler traces the call of an event handler, after what must have happened before it.
+func traceHandler(eventType string) func(t *tracer, p *pod, l line, s Step) {
+	return func(t *tracer, p *pod, l line, s Step) {
+		t.traceHandler(p, s, eventType, l.is("isInInitialList"), l.is("isResync"))
+	}
+}
+
+func (t *tracer) traceHandler(p *pod, s Step, eventType string, isInInitialList, isResync bool) {
+	s.EventType = eventType
+	switch {
+	case isInInitialList:
+		s.EventType = "initialList"
+	case isResync:
+		s.EventType = "resync"
+		step := Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: s.Lane, Pod: p.name, Object: s.Object,
+			ResourceVersion: s.ResourceVersion, EventType: "Sync", What: "a resync repeats what is in the Indexer", Code: codeFIFOResync}
+		t.emit(step)
+		step.Kind, step.What, step.Code = "fifoPop", "out of the FIFO", codeFIFOPop
+		t.emit(step)
+	case eventType != "delete":
+		t.handled(p, s.Lane, s.Object, s.ResourceVersion)
+	case !t.handled(p, s.Lane, s.Object, "") && p.isTombstone(s.Lane, s.Object):
+		s.EventType, s.Why = "tombstone", "the list lacks it, and the watch did not say that it was deleted"
+	}
+	if s.Lane == deployments {
+		s.Key = t.owners[s.Object]
+	}
+	s.What = "handler: " + s.EventType
+	t.emit(s)
+}
+
+// traceEnqueue traces that a handler adds a key.
+func traceEnqueue(t *tracer, p *pod, l line, s Step) {
+	if s.Why == "deleted" { // The handler for deleted Foos logs nothing else.
+		handler := s
+		handler.Stop, handler.Kind, handler.Lane, handler.Object, handler.Why = "handler", "handler", foos, s.Key, ""
+		t.traceHandler(p, handler, "delete", false, false)
+	}
+	s.Lane = foos
+	for _, reason := range deploymentReasons {
+		if strings.HasPrefix(s.Why, reason) {
+			s.Lane = deployments
+		}
+	}
+	if delay := l.duration("after"); delay > 0 {
+		s.Kind, s.Delay, s.What = "queueAddAfter", delay.Seconds(), "queued after a delay"
+		p.queue.addAfter(s.Key, l.at.Add(delay))
+		t.emit(s)
+		return
+	}
+	s.Priority = l.text("priority")
+	s.Merged = p.queue.add(s.Key, s.Priority)
+	s.What = map[string]string{"": "queued", "waiting": "is in the queue already", "processing": "is being processed: queued again when that is done"}[s.Merged]
+	t.emit(s)
+}
+
+func traceWorkers(t *tracer, p *pod, l line, s Step) {
+	s.Count = l.number("count")
+	leader := s
+	leader.Stop, leader.Kind, leader.What = "fault", "leader", "leads, and starts its workers"
+	t.emit(leader)
+	t.emit(s)
+}
+
+// traceSyncStart traces that a worker takes a key.
+func traceSyncStart(t *tracer, p *pod, l line, s Step) {
+	s.Retries = l.number("retries")
+	work, priority, known := p.queue.get(s.Key, s.Retries)
+	s.Worker = work.worker
+	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
+	if !known {
+		ready := step
+		ready.Kind, ready.What, ready.Code = "queueReady", "the delay has elapsed", codeQueueReady
+		delete(p.queue.delayed, s.Key)
+		t.emit(ready)
+	}
+	step.Kind, step.Priority, step.Retries, step.Worker = "queueGet", priority, s.Retries, s.Worker
+	step.What, step.Code = "a worker takes the key", codeQueueGet
+	t.emit(step)
+	s.What = "syncHandler begins"
+	t.emit(s)
+}
+
+// traceSyncEnd traces the end of a sync, and what processNextWorkItem does with the key.
+func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
+	s.Result, s.Duration, s.Delay = l.text("result"), l.duration("duration").Seconds(), l.duration("requeueAfter").Seconds()
+	s.What = "syncHandler ends: " + s.Result
+	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key, Delay: s.Delay}
+	if work := p.queue.processing[s.Key]; work != nil {
+		s.Worker, s.Retries = work.worker, work.retries
+	}
+	if s.Delay > 0 {
+		p.queue.addAfter(s.Key, l.at.Add(l.duration("requeueAfter")))
+	}
+	switch s.Result {
+	case "success":
+		step.Kind, step.Retries, step.Code = "queueForget", s.Retries, codeQueueForget
+		step.What = "Forget: there were no retries"
+		if s.Retries > 0 {
+			step.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
+		}
+	case "stale", "stalled":
+		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("processNextWorkItem")
+	default:
+		step.Kind, step.Retries, step.Why = "queueAddRateLimited", s.Retries+1, s.Result
+		step.What, step.Code = "queued with backoff", t.sources.ours("AddRateLimited")
+	}
+	t.emit(step)
+	t.emit(s)
+	done := Step{Source: inferred, Stop: "queue", Kind: "queueDone", Pod: p.name, Key: s.Key, Worker: s.Worker,
+		What: "Done: the key is no longer processed", Code: codeQueueDone}
+	if p.queue.done(s.Key) {
+		done.Merged, done.What = "processing", "Done: the key was added meanwhile, and is queued again"
+	}
+	t.emit(done)
+}

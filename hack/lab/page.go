@@ -1,0 +1,84 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+//go:embed page
+var embedded embed.FS
+
+// recordingFile and exercisesFile are files of the page.
+const (
+	recordingFile = "recording.jsonl"
+	exercisesFile = "exercises.json"
+)
+
+// pageFiles returns the files of the page.
+func pageFiles() fs.FS {
+	files, err := fs.Sub(embedded, "page")
+	if err != nil {
+		panic(err) // The directory is embedded.
+	}
+	return files
+}
+
+var (
+	scripts = regexp.MustCompile(`<script src="([^"]+)"></script>`)
+	styles  = regexp.MustCompile(`<link rel="stylesheet" href="([^"]+)">`)
+)
+
+// inlinePage returns the page with everything that it needs in a single file, which works without a server.
+func inlinePage(files fs.FS) (string, error) {
+	var failed error
+	read := func(name string) string {
+		content, err := fs.ReadFile(files, name)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return string(content)
+	}
+	// In JSON, the only way to a < that HTML does not see.
+	data := func(id, mediaType, name string) string {
+		return fmt.Sprintf("<script type=%q id=%q>%s</script>\n", mediaType, id, strings.ReplaceAll(read(name), "<", `\u003c`))
+	}
+	html := styles.ReplaceAllStringFunc(read("index.html"), func(tag string) string {
+		return "<style>\n" + read(styles.FindStringSubmatch(tag)[1]) + "</style>"
+	})
+	isFirst := true
+	html = scripts.ReplaceAllStringFunc(html, func(tag string) string {
+		inlined := "<script>\n" + read(scripts.FindStringSubmatch(tag)[1]) + "</script>"
+		if isFirst {
+			inlined = data("lab-recording", "application/x-ndjson", recordingFile) + data("lab-exercises", "application/json", exercisesFile) + inlined
+			isFirst = false
+		}
+		return inlined
+	})
+	return html, failed
+}
+
+// writeDocs writes what docs has of the lab: the page as a single file, and the exercises.
+func writeDocs(dir string) error {
+	html, err := inlinePage(pageFiles())
+	if err != nil {
+		return err
+	}
+	all, err := readExercises()
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string]string{"lab.html": html, "exercises.md": exercisesMarkdown(all)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func TestCodeIsFound(t *testing.T) {
+	s, err := readSources(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clientGo, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{
+		codeWatch, codeWatchList, codeFIFOAdd, codeFIFOReplace, codeFIFOResync, codeFIFOPop, codeIndexer, codeReplaced, codeQueueGet,
+		codeQueueDone, codeQueueForget, codeQueueReady, codeRequest,
+	} {
+		name, function, _ := strings.Cut(strings.TrimPrefix(code, "client-go/"), " ")
+		file, err := parse(filepath.Join(strings.TrimSpace(string(clientGo)), name), name)
+		if err != nil || !slices.ContainsFunc(file.functions, isNamed(function)) {
+			t.Errorf("there is no %s (%v)", code, err)
+		}
+	}
+	for _, name := range []string{"processNextWorkItem", "AddRateLimited"} {
+		if !strings.Contains(s.ours(name), ".go:") {
+			t.Errorf("there is no function %s", name)
+		}
+	}
+	controller := s.files["controller.go"]
+	i := slices.IndexFunc(controller.functions, isNamed("syncHandler"))
+	line := controller.functions[i].first + 3
+	if got, want := s.caller(fmt.Sprint("checkout/controller.go:", line)), fmt.Sprintf("controller.go:%d syncHandler", line); got != want {
+		t.Errorf("a line of syncHandler is in %q, want %q", got, want)
+	}
+	if got := s.caller("consistency/live.go:1"); got != "pkg/consistency/live.go:1" {
+		t.Errorf("a line of a package is in %q", got)
+	}
+	if got := s.caller("cache/reflector.go:425"); got != "cache/reflector.go:425" {
+		t.Errorf("a line of the Reflector is in %q", got)
+	}
+}
+
+func isNamed(name string) func(function) bool {
+	return func(f function) bool { return f.name == name }
+}
+
+// The table has every message that controller.go logs, and no other of this project.
+func TestMessagesAreLogged(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "controller.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored := []string{"Setting up event handlers", "Starting Foo controller", "Waiting for informer caches to sync", "Started workers"}
+	found := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?:Info|ErrorWithContext)\((?:ctx, err, )?"([^"]+)"`).FindAllStringSubmatch(string(content), -1) {
+		found[match[1]] = true
+		if _, known := messages[match[1]]; !known && !slices.Contains(ignored, match[1]) {
+			t.Errorf("the table lacks %q", match[1])
+		}
+	}
+	for message := range messages {
+		isOfElection := strings.Contains(message, "lease")
+		if !found[message] && !isOfElection && message != "Deleting Foo" {
+			t.Errorf("controller.go does not log %q", message)
+		}
+	}
+}

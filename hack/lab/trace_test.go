@@ -1,0 +1,372 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// start is the time of the first record of a test.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// tracing feeds a tracer with records that are milliseconds after the start.
+type tracing struct {
+	*testing.T
+	tracer *tracer
+	steps  []Step
+}
+
+func newTracing(t *testing.T) *tracing {
+	return &tracing{T: t, tracer: newTracer(&sources{files: map[string]*source{}})}
+}
+
+func (t *tracing) at(milliseconds float64, trace func(*tracer, *pod)) {
+	at := start.Add(time.Duration(milliseconds * float64(time.Millisecond)))
+	m := newMerger()
+	m.trace(t.tracer, []record{{at, func(tr *tracer) { trace(tr, tr.pod("a")) }}}, at.Add(1))
+	t.steps = append(t.steps, t.tracer.take()...)
+}
+
+// log traces a log line with names and values.
+func (t *tracing) log(milliseconds float64, message string, namesAndValues ...any) {
+	t.Helper()
+	fields := map[string]any{"ts": float64(start.UnixMicro())/1000 + milliseconds, "caller": "x/controller.go:1", "msg": message}
+	for i := 0; i < len(namesAndValues); i += 2 {
+		fields[namesAndValues[i].(string)] = namesAndValues[i+1]
+	}
+	ts := fields["ts"]
+	delete(fields, "ts")
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = fmt.Appendf(nil, `{"ts":%f,%s`, ts, text[1:])
+	l, ok := parseLine(string(text))
+	if !ok {
+		t.Fatalf("%s is not a line of the log", text)
+	}
+	t.at(milliseconds, func(tr *tracer, p *pod) { tr.traceLine(p, l) })
+}
+
+func (t *tracing) event(milliseconds float64, lane, eventType, resourceVersion string) {
+	t.at(milliseconds, func(tr *tracer, p *pod) {
+		tr.watchEvent(p, lane, event{decoded: decoded{resourceVersion: resourceVersion, owner: "default/a"}, object: "default/a", eventType: eventType})
+	})
+}
+
+// response traces the request of a write and the response to it.
+func (t *tracing) response(milliseconds float64, verb, lane, resourceVersion string, code int) {
+	s := Step{Verb: verb, Resource: lane, Lane: lane, Object: "default/a"}
+	t.at(milliseconds, func(tr *tracer, p *pod) { s.Request = tr.request(p, s, nil) })
+	w := &responseWriter{code: code}
+	if code < 300 && resourceVersion != "" {
+		fmt.Fprintf(&w.body, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","resourceVersion":%q}}`, resourceVersion)
+	}
+	t.at(milliseconds, func(tr *tracer, p *pod) { tr.response(p, s, w) })
+}
+
+// want fails unless the kinds of the steps since the last call are these, each with details after a colon.
+func (t *tracing) want(want ...string) {
+	t.Helper()
+	var got []string
+	for _, s := range t.steps {
+		line := s.Kind
+		for _, detail := range []string{s.EventType, s.Result, s.Priority, s.Merged} {
+			if detail != "" {
+				line += " " + detail
+			}
+		}
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got steps\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+	t.steps = nil
+}
+
+func (t *tracing) find(kind string) Step {
+	t.Helper()
+	i := slices.IndexFunc(t.steps, func(s Step) bool { return s.Kind == kind })
+	if i < 0 {
+		t.Fatalf("there is no step %s in %v", kind, t.steps)
+	}
+	return t.steps[i]
+}
+
+func TestCreation(t *testing.T) {
+	tr := newTracing(t)
+	tr.event(0, foos, "ADDED", "10")
+	tr.want("stored ADDED", "watchEvent ADDED", "fifoPush Added")
+	tr.log(1, "Adding Foo", "foo", map[string]string{"namespace": "default", "name": "a"}, "resourceVersion", "10", "isInInitialList", false)
+	tr.want("fifoPop Added", "indexerSet Added", "handler add")
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "added", "priority", "high")
+	tr.want("queueAdd high")
+	tr.log(2, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.want("queueGet high", "syncStart")
+	tr.log(2, "Deployment is not in the cache", "foo", "default/a", "deployment", map[string]string{"namespace": "default", "name": "a"})
+	tr.want("sync missing")
+	tr.response(3, "create", deployments, "11", 201)
+	if echo, request := tr.find("response").Echo, tr.find("response").Request; echo != 0 || request != tr.find("request").Seq {
+		t.Errorf("the response has echo %d and request %d", echo, request)
+	}
+	written := tr.find("response").Seq
+	tr.want("request", "stored ADDED", "response")
+	tr.event(4, deployments, "ADDED", "11")
+	if echo := tr.find("watchEvent").Echo; echo != written {
+		t.Errorf("the event is the echo of step %d, want %d", echo, written)
+	}
+	tr.want("watchEvent ADDED", "fifoPush Added")
+	tr.log(5, "Adding Deployment", "deployment", map[string]string{"namespace": "default", "name": "a"}, "resourceVersion", "11")
+	if echo := tr.find("indexerSet").Echo; echo != written {
+		t.Errorf("the change of the Indexer is the echo of step %d, want %d", echo, written)
+	}
+	if key := tr.find("handler").Key; key != "default/a" {
+		t.Errorf("the handler is for key %q", key)
+	}
+	tr.want("fifoPop Added", "indexerSet Added", "handler add")
+	tr.log(5, "Enqueuing Foo", "foo", "default/a", "reason", "controller of a", "priority", "high")
+	if lane := tr.find("queueAdd").Lane; lane != deployments {
+		t.Errorf("the key was added by the handler of %q", lane)
+	}
+	tr.want("queueAdd high processing")
+	tr.log(6, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "requeueAfter", "0s", "err", nil)
+	if end := tr.find("syncEnd"); end.Duration != 0.004 || end.Worker != 1 {
+		t.Errorf("the sync took %v s in worker %d", end.Duration, end.Worker)
+	}
+	tr.want("queueForget", "syncEnd success", "queueDone processing")
+	tr.log(7, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.want("queueGet high", "syncStart")
+}
+
+func TestEventBeforeResponse(t *testing.T) {
+	tr := newTracing(t)
+	tr.event(0, deployments, "MODIFIED", "12")
+	arrived := tr.find("watchEvent").Seq
+	tr.response(1, "patch", deployments, "12", 200)
+	if echo := tr.find("response").Echo; echo != arrived {
+		t.Errorf("the response has the event %d, want %d", echo, arrived)
+	}
+	tr.response(2, "delete", deployments, "", 200)
+	deleted := tr.steps[len(tr.steps)-1].Seq
+	tr.steps = nil
+	tr.event(3, deployments, "DELETED", "13")
+	if echo := tr.find("watchEvent").Echo; echo != deleted {
+		t.Errorf("the deletion is the echo of step %d, want %d", echo, deleted)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Started syncing", "foo", "default/a", "retries", 4)
+	tr.want("queueReady", "queueGet high", "syncStart")
+	tr.log(1, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "requeueAfter", "80ms", "err", "broken")
+	if s := tr.find("queueAddRateLimited"); s.Retries != 5 || s.Delay != 0.08 {
+		t.Errorf("queued with %d retries after %v s, want 5 and 0.08", s.Retries, s.Delay)
+	}
+	tr.want("queueAddRateLimited", "syncEnd error", "queueDone")
+	tr.at(80, func(*tracer, *pod) {})
+	tr.want()
+	tr.at(82, func(*tracer, *pod) {})
+	if at := tr.find("queueReady").Time; !at.Equal(start.Add(81 * time.Millisecond)) {
+		t.Errorf("the delay elapsed at %s", at)
+	}
+	tr.want("queueReady")
+	tr.log(83, "Started syncing", "foo", "default/a", "retries", 5)
+	tr.log(84, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "requeueAfter", "0s", "err", nil)
+	if s := tr.find("queueForget"); s.Retries != 5 {
+		t.Errorf("Forget cleared %d retries, want 5", s.Retries)
+	}
+	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
+}
+
+func TestQueueDeduplicates(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "resync", "priority", "low")
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "changed", "priority", "high")
+	tr.log(2, "Enqueuing Foo", "foo", "default/b", "reason", "resync", "priority", "low")
+	tr.want("queueAdd low", "queueAdd high waiting", "queueAdd low")
+	tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(3, "Started syncing", "foo", "default/b", "retries", 0)
+	if first, second := tr.find("queueGet").Worker, tr.steps[2].Worker; first != 1 || second != 2 {
+		t.Errorf("the keys are processed by workers %d and %d", first, second)
+	}
+	tr.want("queueGet high", "syncStart", "queueGet low", "syncStart")
+}
+
+func TestTombstone(t *testing.T) {
+	tr := newTracing(t)
+	list := func(milliseconds float64, resourceVersion string, objects ...string) {
+		tr.at(milliseconds, func(tr *tracer, p *pod) {
+			p.lanes[deployments].listing, p.lanes[deployments].listed = true, map[string]bool{}
+			for _, object := range objects {
+				tr.watchEvent(p, deployments, event{object: object, eventType: "ADDED", decoded: decoded{resourceVersion: resourceVersion}})
+			}
+			tr.watchEvent(p, deployments, event{eventType: "BOOKMARK", decoded: decoded{resourceVersion: resourceVersion, initialEventsEnd: true}})
+		})
+	}
+	list(0, "5", "default/a", "default/b")
+	if s := tr.find("listed"); s.Count != 2 || s.ResourceVersion != "5" {
+		t.Errorf("listed %d objects at resourceVersion %s", s.Count, s.ResourceVersion)
+	}
+	tr.want("stored ADDED", "watchEvent ADDED list", "stored ADDED", "watchEvent ADDED list",
+		"listed", "fifoPush Replaced", "fifoPop Replaced", "indexerReplaced Replaced")
+	list(10, "9", "default/b")
+	tr.steps = nil
+	tr.log(11, "Deleting Deployment", "deployment", "default/a")
+	tr.log(11, "Recovered deleted object from tombstone", "object", "default/a")
+	tr.want("handler tombstone", "tombstone")
+	tr.event(12, deployments, "DELETED", "11")
+	tr.steps = nil
+	tr.log(13, "Deleting Deployment", "deployment", "default/a")
+	tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete")
+}
+
+func TestDeletedFoo(t *testing.T) {
+	tr := newTracing(t)
+	tr.event(0, foos, "DELETED", "10")
+	tr.steps = nil
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
+	tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
+}
+
+func TestResync(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Updating Foo", "foo", map[string]string{"namespace": "default", "name": "a"}, "resourceVersion", "10", "isResync", true)
+	tr.want("fifoPush Sync", "fifoPop Sync", "handler resync")
+}
+
+// A standby has no handlers, but its Indexer gets the events.
+func TestIndexerWithoutHandler(t *testing.T) {
+	tr := newTracing(t)
+	tr.event(0, foos, "ADDED", "10")
+	tr.steps = nil
+	tr.at(251, func(*tracer, *pod) {})
+	tr.want("fifoPop Added", "indexerSet Added")
+}
+
+func TestFrozenProcess(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "changed", "after", "100ms")
+	tr.event(0, foos, "ADDED", "10")
+	tr.at(1, func(tr *tracer, p *pod) { tr.freeze(p) })
+	tr.steps = nil
+	tr.at(1000, func(*tracer, *pod) {})
+	tr.want()
+	tr.at(1001, func(tr *tracer, p *pod) { tr.thaw(p) })
+	tr.at(1002, func(*tracer, *pod) {})
+	if at := tr.find("queueReady").Time; at.Before(start.Add(1001 * time.Millisecond)) {
+		t.Errorf("a delay elapsed at %s, while the process was frozen", at)
+	}
+	tr.want("queueReady")
+	tr.at(1253, func(*tracer, *pod) {})
+	tr.want("fifoPop Added", "indexerSet Added")
+}
+
+func TestNewProcessHasEmptyQueue(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "added", "priority", "high")
+	tr.at(1, func(tr *tracer, p *pod) { tr.reset(p) })
+	tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "initial list", "priority", "low")
+	tr.want("queueAdd high", "queueReset", "queueAdd low")
+}
+
+func TestUnknownMessage(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Something new", "foo", "default/a", "reason", "progress")
+	if s := tr.find("log"); s.What != "Something new" || s.Key != "default/a" || s.Stop != "sync" {
+		t.Errorf("got %+v", s)
+	}
+	tr.want("log")
+}
+
+func TestRecordsAreSorted(t *testing.T) {
+	m, tr := newMerger(), newTracer(&sources{})
+	for _, milliseconds := range []int{30, 10, 20, 90} {
+		m.record(start.Add(time.Duration(milliseconds)*time.Millisecond), func(t *tracer) { t.emit(Step{Count: milliseconds}) })
+	}
+	var waiting []record
+	for len(m.records) > 0 {
+		waiting = append(waiting, <-m.records)
+	}
+	waiting = m.trace(tr, waiting, start.Add(50*time.Millisecond))
+	var got []int
+	for _, s := range tr.take() {
+		got = append(got, s.Count)
+	}
+	if !slices.Equal(got, []int{10, 20, 30}) || len(waiting) != 1 {
+		t.Errorf("got the steps of %v, and %d records wait", got, len(waiting))
+	}
+}
+
+func TestRecordNeverWaits(t *testing.T) {
+	m, tr := newMerger(), newTracer(&sources{})
+	for range maxRecords + 7 {
+		m.record(start, func(*tracer) {})
+	}
+	m.trace(tr, nil, start)
+	if steps := tr.take(); len(steps) != 1 || steps[0].Count != 7 || steps[0].Kind != "summary" {
+		t.Errorf("got %v, want that 7 were left out", steps)
+	}
+}
+
+// While nobody looks, steps are made once nothing happens any more.
+func TestStepsWaitUntilSomebodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMerger(), newStream()
+		ctx, stop := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer stop()
+		go m.run(ctx, newTracer(&sources{}), s)
+		happen := func() {
+			m.record(time.Now(), func(t *tracer) { t.emit(Step{}) })
+			time.Sleep(quietPeriod / 2)
+		}
+		for range 5 {
+			happen()
+		}
+		if got := s.last(); got != 0 {
+			t.Errorf("%d steps were made, while nobody looked and more happened", got)
+		}
+		time.Sleep(quietPeriod)
+		if got := s.last(); got != 5 {
+			t.Errorf("%d steps were made when nothing happened any more, want 5", got)
+		}
+		done := m.attend()
+		happen()
+		happen()
+		if got := s.last(); got != 7 {
+			t.Errorf("%d steps were made while somebody looked, want 7", got)
+		}
+		done()
+		happen()
+		happen()
+		if got := s.last(); got != 7 {
+			t.Errorf("%d steps were made when nobody looked any more, want 7", got)
+		}
+	})
+}
+
+func TestStreamIsBounded(t *testing.T) {
+	s := newStream()
+	for seq := range int64(3*keptSteps + 5) {
+		s.add([]Step{{Seq: seq + 1}})
+	}
+	steps, _ := s.after(0)
+	if len(steps) < keptSteps || len(steps) > 2*keptSteps || s.last() != 3*keptSteps+5 {
+		t.Errorf("%d steps are kept, the last is %d", len(steps), s.last())
+	}
+	if steps, _ := s.after(s.last() - 2); len(steps) != 2 || steps[0].Seq != s.last()-1 {
+		t.Errorf("the last two are %v", steps)
+	}
+	_, more := s.after(s.last())
+	s.add([]Step{{Seq: s.last() + 1}})
+	<-more
+}
