@@ -1,0 +1,407 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What is beside and below the picture: details, steps, acts, faults and exercises.
+
+const seconds = (ms) => ms < 1 ? "0 ms" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
+const stopTitle = (step) => step.stop === "sync" ? "syncHandler" : (glossary.stops[step.stop] || { title: step.stop }).title;
+const laneName = (lane) => ({ foos: "Foos", deployments: "Deployments" })[lane] || "";
+
+// subject returns what a step is about. If there are several pods, it says which one.
+function subject(step, hasPods) {
+  const name = labState.short(step.key || step.object || step.name);
+  return [step.pod && (hasPods || !name) && `pod ${step.pod}`, name].filter(Boolean).join(": ");
+}
+
+// sentence returns what a step is about, and what happens, in nodes.
+function sentence(step, hasPods) {
+  const isInLane = ["reflector", "fifo", "indexer", "handler", "api-server"].includes(step.stop);
+  const what = step.kind === "sync" && step.lane ? `${step.lane === "foos" ? "Foo" : "Deployment"}: ${step.what}`
+    : step.kind === "response" ? `${step.status} ${step.what || ""} to ${step.verb} ${step.resource}` : step.what || step.kind;
+  return [
+    element("b", {}, stopTitle(step), isInLane && step.lane ? ` of ${laneName(step.lane)}` : ""),
+    ` · ${[subject(step, hasPods), step.resourceVersion && `rv ${step.resourceVersion}`].filter(Boolean).join(", ")} · `,
+    element("b", {}, what), step.why ? ` – ${step.why}` : "",
+    step.echo && step.stop !== "response" ? " – ↺ the echo of the controller's own write" : "",
+    step.error ? ` – ✕ ${step.error}` : "",
+  ];
+}
+
+class Detail {
+  constructor(player, onGo) {
+    Object.assign(this, { player, onGo, root: byId("detail"), term: null, selected: null });
+  }
+
+  // draw shows a stop, a step, and a word of the glossary: the selected ones, or else those of the newest step.
+  draw(state, pod) {
+    const step = this.step();
+    const stop = this.selected ? this.selected.stop : step && step.stop;
+    const signature = [stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
+    if (signature === this.drawn) return;
+    this.drawn = signature;
+    const about = glossary.stops[stop];
+    if (!about) {
+      this.root.replaceChildren(element("h2", {}, "Select a stop"), element("p", {}, "Each box of the picture, each item in it and each step below can be selected."));
+      return;
+    }
+    const terms = about.terms;
+    const term = this.term && glossary.terms[this.term] ? this.term : null;
+    this.root.replaceChildren(...[
+      element("h2", {}, about.title, this.selected ? element("button", { className: "unpin", title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
+      element("p", {}, about.text),
+      ...this.aboutItem(pod),
+      ...(this.selected && !this.selected.seq && !this.selected.key ? [element("dl", {}, (about.arrows || []).flatMap(([arrow, text]) =>
+        [element("dt", {}, arrow), element("dd", {}, text)]))] : []),
+      ...(step ? this.aboutStep(state, step) : []),
+      element("h3", {}, "Glossary"),
+      element("div", { className: "terms" }, terms.map((name) => element("button", { "aria-pressed": String(name === term), onclick: () => this.showTerm(name) }, name))),
+      ...(term ? this.aboutTerm(term) : []),
+      element("p", {}, this.allTerms(term)),
+    ].filter(Boolean));
+  }
+
+  // step is the one to show: the selected one, or the last one that concerns the selected stop or key.
+  step() {
+    if (!this.selected) return this.player.current;
+    const { seq, stop, id, key } = this.selected;
+    for (let i = this.player.position - 1; i >= 0 && i > this.player.position - 5000; i--) {
+      const step = this.player.steps[i];
+      if (seq ? step.seq === seq : key ? step.key === key || step.object === key : concerns(step, stop, id)) return step;
+    }
+    return seq ? this.player.steps.find((step) => step.seq === seq) : null;
+  }
+
+  aboutItem(pod) {
+    const key = this.selected && this.selected.key;
+    if (!key || !pod) return [];
+    const [waiting, delayed, processing] = [pod.waiting.get(key), pod.delayed.get(key), pod.processing.get(key)];
+    const lines = [
+      waiting && `waits with ${waiting.priority} priority: ${waiting.changes} changes, 1 key (${waiting.reasons.join("; ")})`,
+      delayed && `is added again when its delay has elapsed: ${delayed.reasons.join("; ")}`,
+      processing && `is processed by worker ${processing.worker || "?"}${processing.again ? `, and was added ${processing.again} times meanwhile: Done queues it once` : ""}`,
+      pod.retries.has(key) && `has failed ${pod.retries.get(key)} times since the last success`,
+      ...labState.lanes.map((lane) => pod.lanes[lane].objects.has(key) && `is in the Indexer of ${laneName(lane)} at resourceVersion ${pod.lanes[lane].objects.get(key)}`),
+    ].filter(Boolean);
+    return [element("h3", { className: "key" }, key), ...lines.map((line) => element("p", {}, line))];
+  }
+
+  aboutStep(state, step) {
+    const loop = labState.loopOf(state, step.seq);
+    return [
+      element("h3", {}, `Step ${step.seq}, ${{ wire: "seen on the wire", log: "logged by the controller", inferred: "inferred: follows from client-go's code" }[step.source] || ""}`),
+      element("p", { className: "sentence" }, sentence(step, state.pods.size > 1)),
+      step.code ? element("p", {}, element("code", {}, step.code)) : null,
+      step.raw ? element("pre", { tabIndex: 0, "aria-label": "The log line or message" }, readable(step.raw)) : null,
+      ...(loop ? this.aboutLoop(loop) : []),
+    ].filter(Boolean);
+  }
+
+  // aboutLoop shows the way of a write from the request to the sync that follows its echo.
+  aboutLoop(loop) {
+    const stages = [
+      ["request", `${loop.verb} ${loop.resource}`], ["response", `response: rv ${loop.resourceVersion}`], ["event", "its echo in the watch"],
+      ["indexer", "in the Indexer"], ["handler", "handler"], ["queue", "key queued"], ["sync", "sync"], ["syncEnd", `ends: ${loop.result || ""}`],
+    ];
+    const find = (seq) => this.player.steps.find((step) => step.seq === seq);
+    const response = find(loop.response);
+    return [element("h3", {}, `The loop of this write`), element("ol", {}, stages.map(([stage, text]) => {
+      const step = loop[stage] && find(loop[stage]);
+      if (!step) return element("li", { className: "open" }, `○ ${text}`);
+      const after = response ? step.at - response.at : 0;
+      return element("li", {}, element("button", { onclick: () => this.onGo(step.seq) }, `● ${text} `, element("span", { className: "soft" }, stage === "response" ? "" : `${after < 0 ? "−" : "+"}${seconds(Math.abs(after))}`)));
+    }))];
+  }
+
+  aboutTerm(name) {
+    const { text, wrong, code } = glossary.terms[name];
+    return [
+      element("p", {}, element("b", {}, name), ": ", text),
+      wrong ? element("p", { className: "wrong" }, element("b", {}, "Often misunderstood: "), wrong) : null,
+      code ? element("p", {}, element("code", {}, code)) : null,
+    ];
+  }
+
+  allTerms(current) {
+    const select = element("select", { "aria-label": "All words", onchange: () => this.showTerm(select.value) },
+      element("option", { value: "" }, "all words …"), Object.keys(glossary.terms).sort((a, b) => a.localeCompare(b)).map((name) => element("option", { value: name }, name)));
+    select.value = current || "";
+    return select;
+  }
+
+  showTerm(name) {
+    this.term = name === this.term ? null : name;
+    this.onChange();
+  }
+
+  select(selection) {
+    if (!selection || !this.selected || selection.stop !== this.selected.stop) {
+      this.term = selection && glossary.stops[selection.stop] ? glossary.stops[selection.stop].terms[0] : null;
+    }
+    this.selected = selection;
+    this.onChange();
+  }
+
+  onChange() {}
+}
+
+// concerns reports whether a step is about a stop of the picture.
+function concerns(step, stop, id) {
+  const lane = id && labState.lanes.find((name) => id.endsWith(`-${name}`));
+  if (lane && step.lane !== lane) return false;
+  switch (stop) {
+    case "worker": return ["worker", "sync", "request", "response"].includes(step.stop);
+    case "limiter": return ["queueForget", "queueAddRateLimited"].includes(step.kind);
+    case "queue": return step.stop === "queue" && ({
+      processing: ["queueGet", "queueDone"], waiting: ["queueAdd", "queueReady"], delayed: ["queueAddAfter", "queueAddRateLimited"],
+    }[id] || [step.kind]).includes(step.kind);
+    case "api-server": return ["api-server", "act"].includes(step.stop);
+    default: return step.stop === stop;
+  }
+}
+
+// readable returns JSON with line breaks, and anything else as it is.
+function readable(raw) {
+  try {
+    const lines = JSON.stringify(JSON.parse(raw), null, 1).split("\n");
+    return lines.length > 2 ? lines.slice(1, -1).map((line) => line.slice(1)).join("\n") : raw;
+  } catch {
+    return raw;
+  }
+}
+
+// The steps, as a list of rows. Only those near the position are rows.
+class StepList {
+  static rows = 250;
+
+  constructor(player, onSelect) {
+    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", first: 0, end: 0 });
+    byId("filter").addEventListener("input", (event) => {
+      this.filter = event.target.value.trim();
+      this.redraw();
+    });
+    this.root.addEventListener("click", (event) => {
+      const row = event.target.closest(".step");
+      if (row) this.onSelect(Number(row.dataset.seq));
+    });
+    this.root.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  matches(step) {
+    return !this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter)));
+  }
+
+  redraw() {
+    this.first = this.end = 0;
+    this.root.replaceChildren();
+    this.draw();
+  }
+
+  // draw appends the rows of the steps that have been shown since, and drops the oldest ones.
+  draw() {
+    const { shown: position, steps } = this.player;
+    if (position < this.end || position - this.end > StepList.rows) {
+      this.root.replaceChildren();
+      this.end = position;
+      const rows = [];
+      while (this.end > 0 && rows.length < StepList.rows && this.end > position - 4000) {
+        if (this.matches(steps[--this.end])) rows.unshift(this.row(steps[this.end]));
+      }
+      this.root.append(...rows);
+    } else {
+      const rows = steps.slice(this.end, position).filter((step) => this.matches(step)).map((step) => this.row(step));
+      this.root.append(...rows);
+    }
+    this.end = position;
+    while (this.root.childElementCount > StepList.rows) this.root.firstElementChild.remove();
+    for (const old of this.root.querySelectorAll(".current")) {
+      old.classList.remove("current");
+      old.setAttribute("aria-selected", "false");
+    }
+    const current = this.current && this.root.querySelector(`[data-seq="${this.current}"]`) || this.root.lastElementChild;
+    if (current) {
+      current.classList.add("current");
+      current.setAttribute("aria-selected", "true");
+      this.root.setAttribute("aria-activedescendant", current.id);
+      // scrollIntoView would also scroll the page.
+      const [top, bottom] = [current.offsetTop - this.root.offsetTop, current.offsetTop - this.root.offsetTop + current.offsetHeight];
+      if (top < this.root.scrollTop) this.root.scrollTop = top;
+      if (bottom > this.root.scrollTop + this.root.clientHeight) this.root.scrollTop = bottom - this.root.clientHeight + 4;
+    }
+    byId("count").textContent = `${position} of ${steps.length}`;
+  }
+
+  row(step) {
+    const cell = (name, ...content) => element("span", { className: name }, content);
+    return element("div", { className: "step", id: `step-${step.seq}`, role: "option", data: { seq: step.seq } },
+      cell("number", String(step.seq)), cell("time soft", step.time.slice(11, 23)), cell("source", element("i", { className: `mark ${step.source}`, title: step.source })),
+      cell("stop-name", step.stop), cell("lane-name soft", laneName(step.lane)), cell("key", subject(step, this.player.state.pods.size > 1)),
+      cell("what", element("b", {}, step.what || step.kind), step.resourceVersion ? ` rv ${step.resourceVersion}` : "", step.why ? ` – ${step.why}` : "", step.error ? ` – ${step.error}` : ""));
+  }
+
+  // move selects the row above or below.
+  move(event) {
+    if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    const current = this.root.querySelector(".current");
+    const next = current && (event.key === "ArrowUp" ? current.previousElementSibling : current.nextElementSibling);
+    if (next) this.onSelect(Number(next.dataset.seq));
+  }
+}
+
+// The acts and faults of the live lab.
+class Actions {
+  constructor(post) {
+    Object.assign(this, { post, shared: {} });
+    byId("copy").addEventListener("click", async () => {
+      await navigator.clipboard.writeText(byId("command-text").textContent);
+      byId("copy").textContent = "copied";
+      setTimeout(() => { byId("copy").textContent = "copy"; }, 1500);
+    });
+  }
+
+  draw(lab) {
+    const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase, lab && lab.shell]);
+    if (signature !== this.drawn) {
+      this.drawn = signature;
+      for (const id of ["acts", "faults"]) {
+        const actions = lab && lab[id] || [];
+        this.shared[id] = this.sharedFields(actions);
+        byId(id).replaceChildren(...actions.length > 0
+          ? [this.shared[id].form, ...actions.map((action) => this.form(id, action, lab.phase === "live"))]
+          : [element("p", {}, "This is a recording. With ", element("code", {}, "make lab"), " there is a live cluster here, in which every button does what it says.")]);
+      }
+      if (lab && lab.motion) byId("faults").prepend(this.motionForm());
+      if (lab && lab.shell) byId("acts").append(element("p", {}, "Or in a terminal, after:"), element("code", { className: "shell" }, lab.shell));
+    }
+    if (!lab) return;
+    for (const form of document.querySelectorAll("#faults form[data-name]")) {
+      form.classList.toggle("on", (lab.faultsOn || []).some((fault) => fault.split("/")[0] === form.dataset.name));
+    }
+    if (this.motion && lab.motion) {
+      this.motion.value = lab.motion.mode;
+      this.release.hidden = lab.motion.mode !== "step";
+      this.release.textContent = `next (${lab.motion.held || 0} held)`;
+    }
+  }
+
+  motionForm() {
+    this.motion = element("select", { "aria-label": "Motion of the cluster", onchange: () => this.post("motion", { mode: this.motion.value, seconds: 2 }) },
+      element("option", { value: "run" }, "full speed"), element("option", { value: "slow" }, "2 s each"), element("option", { value: "step" }, "a click each"));
+    this.release = element("button", { type: "button", hidden: true, onclick: () => this.post("motion", { mode: "step", release: 1 }) }, "next");
+    return element("form", { onsubmit: (event) => event.preventDefault(), title: "Slow motion holds requests and watch events between the controller and the API server." },
+      element("span", {}, "slow motion"), this.motion, this.release);
+  }
+
+  // sharedFields returns a form with the fields that several actions have, once.
+  sharedFields(actions) {
+    const counts = new Map();
+    for (const field of actions.flatMap((action) => action.fields || [])) {
+      const signature = JSON.stringify(field);
+      counts.set(signature, (counts.get(signature) || 0) + 1);
+    }
+    const fields = [...counts].filter(([signature, count]) => count >= (JSON.parse(signature).options ? 2 : 3)).map(([signature]) => JSON.parse(signature));
+    const form = element("form", { className: "shared", onsubmit: (event) => event.preventDefault() },
+      fields.map((field) => element("label", {}, `${field.name} `, this.input(field))));
+    return { form, has: (field) => fields.some((shared) => JSON.stringify(shared) === JSON.stringify(field)) };
+  }
+
+  input(field) {
+    const common = { name: field.name, "aria-label": field.name, title: field.name };
+    return field.options
+      ? element("select", common, field.options.map((option) => element("option", { value: option, selected: option === field.default }, option)))
+      : element("input", { ...common, type: field.type || "text", value: field.default ?? "", min: field.min, max: field.max, autocomplete: "off", spellcheck: false });
+  }
+
+  form(kind, action, isLive) {
+    const shared = this.shared[kind];
+    const form = element("form", { data: { name: action.name } },
+      element("button", { disabled: !isLive, title: [action.label, action.command].filter(Boolean).join(": ") }, action.label || action.name),
+      (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.input(field)));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const values = {};
+      for (const field of action.fields || []) {
+        const { value } = (shared.has(field) ? shared.form : form).elements[field.name];
+        values[field.name] = field.type === "number" ? Number(value) : value;
+      }
+      this.run(kind, action.name, values);
+    });
+    return form;
+  }
+
+  async run(kind, name, values) {
+    const answer = await this.post(`${kind}/${name}`, values);
+    this.showCommand(answer.error ? `✕ ${answer.error}` : answer.command);
+  }
+
+  showCommand(text) {
+    byId("command").hidden = !text;
+    byId("command-text").textContent = text || "";
+  }
+}
+
+// The exercises: a task, a question to answer before the explanation is shown, and the check of the lab.
+class Exercises {
+  constructor(post) {
+    Object.assign(this, { post, list: [], open: null, answers: new Map() });
+  }
+
+  load(list) {
+    this.list = list;
+    this.drawn = null;
+  }
+
+  draw(lab) {
+    const checks = new Map((lab && lab.exercises || []).map((check) => [check.id, check]));
+    const signature = JSON.stringify([this.list.length, this.open, [...this.answers], [...checks], Boolean(lab)]);
+    if (signature === this.drawn) return;
+    this.drawn = signature;
+    if (this.list.length === 0) {
+      byId("exercises").replaceChildren(element("p", {}, "There are no exercises here."));
+      return;
+    }
+    const done = this.list.filter((exercise) => checks.get(exercise.id)?.passed).length;
+    byId("exercises").replaceChildren(element("p", {}, lab ? `${done} of ${this.list.length} done` : "The checks need the live lab."),
+      ...this.list.flatMap((exercise, index) => {
+        const check = checks.get(exercise.id) || {};
+        const mark = check.passed ? "✓" : check.active ? "▸" : "○";
+        return [
+          element("button", { "aria-expanded": String(this.open === exercise.id), onclick: () => this.toggle(exercise.id) }, `${mark} ${index + 1}. ${exercise.title}`),
+          this.open === exercise.id ? this.form(exercise, check, Boolean(lab)) : null,
+        ].filter(Boolean);
+      }));
+  }
+
+  toggle(id) {
+    this.open = this.open === id ? null : id;
+    this.onChange();
+  }
+
+  form(exercise, check, isLive) {
+    const answer = this.answers.get(exercise.id);
+    const isAnswered = answer !== undefined;
+    const isRight = isAnswered && (exercise.choices ? answer === exercise.answer : answer === exercise.number);
+    const form = element("form", {},
+      element("p", {}, element("b", {}, exercise.question)),
+      exercise.choices
+        ? exercise.choices.map((choice, index) => element("label", {}, element("input", { type: "radio", name: "answer", value: String(index), required: true, checked: answer === index, disabled: isAnswered }), choice))
+        : element("input", { type: "number", name: "answer", "aria-label": "Answer", required: true, value: isAnswered ? answer : "", disabled: isAnswered }),
+      isAnswered ? null : element("button", {}, "answer"));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.answers.set(exercise.id, Number(form.elements.answer.value));
+      this.onChange();
+    });
+    return element("div", { className: "exercise" },
+      element("p", {}, exercise.task),
+      isLive ? element("button", { onclick: () => this.post(`exercises/${exercise.id}`, { action: check.active ? "stop" : "start" }) }, check.active ? "stop the check" : check.passed ? "check again" : "start the check") : null,
+      form,
+      check.passed ? element("p", { className: "passed" }, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
+      check.active && !check.passed ? element("p", {}, "▸ the lab is watching for it") : null,
+      isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/learn.md${exercise.misunderstanding}`), "."] : "") : null,
+      isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);
+  }
+
+  onChange() {}
+  onGo() {}
+}

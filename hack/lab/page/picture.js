@@ -1,0 +1,435 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// The picture: boxes for the stops, arrows between them, and tokens that travel along the arrows.
+
+// element creates an element with properties and children. An attribute is a property whose name has a dash, or one of a few others.
+function element(tag, properties = {}, ...children) {
+  const created = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "data") Object.assign(created.dataset, value);
+    else if (name in created && !name.includes("-")) created[name] = value;
+    else created.setAttribute(name, value === true ? "" : value);
+  }
+  created.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return created;
+}
+
+const byId = (id) => document.getElementById(id);
+
+class Picture {
+  constructor(onSelect) {
+    this.root = byId("picture");
+    this.drawn = new Map(); // What the bodies show, to leave them alone if that does not change.
+    this.counts = new Map(); // Arrow -> steps that were shown together, and until when.
+    this.lit = [];
+    this.arrows = new Map();
+    this.createArrows();
+    const resized = new ResizeObserver(() => this.layOut());
+    for (const box of [this.root, ...this.root.querySelectorAll(".stop, .cell")]) resized.observe(box);
+    this.root.addEventListener("click", (event) => {
+      const chip = event.target.closest("[data-key]");
+      const stop = event.target.closest("[data-stop]");
+      if (stop) onSelect({ stop: stop.dataset.stop, id: stop.id, key: chip ? chip.dataset.key : null });
+    });
+  }
+
+  // Boxes.
+
+  body(id, signature, build) {
+    const text = JSON.stringify(signature);
+    if (this.drawn.get(id) === text) return;
+    this.drawn.set(id, text);
+    const body = byId(id).querySelector(".body");
+    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    body.replaceChildren(...[build()].flat());
+    if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  chip(key, label, { low = false, guess = false, title = key } = {}) {
+    return element("button", { className: `chip${low ? " low" : ""}${guess ? " guess" : ""}${this.key === key ? " selected" : ""}`, data: { key }, title }, label);
+  }
+
+  // chips shows as many items as have room, and counts the rest of a total.
+  chips(items, limit, label, options = () => ({}), total = items.length) {
+    const shown = total > limit ? items.slice(0, limit - 1) : items;
+    return [
+      ...shown.map((item) => this.chip(item.key, label(item), options(item))),
+      total > shown.length && element("span", { className: "more" }, `+ ${total - shown.length}`),
+    ].filter(Boolean);
+  }
+
+  draw(state, podName, now) {
+    this.root.classList.toggle("empty", !state.seq);
+    const pod = state.pods.get(podName);
+    this.drawServer(state, pod);
+    for (const lane of labState.lanes) this.drawLane(state, pod, lane);
+    this.drawQueue(pod, now);
+    this.drawWorkers(pod);
+  }
+
+  drawServer(state, pod) {
+    const faults = [...state.faults.keys()];
+    // Writes of this pod whose echo its watch has not delivered yet.
+    const onTheWay = (lane) => labState.loops(state).filter((loop) => pod && loop.pod === pod.name && loop.lane === lane && !loop.event).map((loop) => loop.resourceVersion);
+    const signature = [labState.lanes.map(onTheWay), state.newest, labState.lanes.map((lane) => state.stored[lane].size), state.act && state.act.seq, pod && [pod.name, pod.requests], faults];
+    this.body("api-server", signature, () => [
+      ...labState.lanes.map((lane) => element("div", {},
+        element("div", {}, `${lane === "foos" ? "Foos" : "Deployments"}: `, element("b", {}, String(state.stored[lane].size))),
+        element("div", { className: "rv soft" }, "newest rv ", element("b", { id: `newest-${lane}` }, state.newest[lane] ? String(state.newest[lane]) : "–")),
+        onTheWay(lane).length > 0 && element("div", { className: "soft", title: onTheWay(lane).join(", ") }, `↺ ${onTheWay(lane).length} own ${onTheWay(lane).length === 1 ? "write" : "writes"} not back yet`))),
+      element("div", {},
+        faults.map((fault) => element("div", { className: "badge alarm" }, fault)),
+        state.act ? element("div", { title: state.act.raw || "" }, element("span", { className: "soft" }, "last act: "), state.act.what || state.act.name) : null,
+        element("div", { className: "soft" }, pod ? `${pod.requests} requests of pod ${pod.name}` : "")),
+    ]);
+  }
+
+  drawLane(state, pod, lane) {
+    const cache = pod && pod.lanes[lane];
+    const { events, held } = cache ? cache.reflector : { events: 0, held: 0 };
+    const watching = cache ? labState.watchOf(state, pod, lane) : "none";
+    const isCut = watching === "ended" || watching === "cut";
+    this.body(`reflector-${lane}`, [watching, events], () => [
+      element("div", {}, {
+        none: element("span", { className: "soft" }, "not started"),
+        listing: "lists",
+        watching: "watches",
+        held: element("span", { className: "badge alarm" }, "events held"),
+        cut: element("span", { className: "badge alarm" }, "watch cut"),
+        ended: element("span", { className: "badge alarm" }, "watch ended"),
+      }[watching]),
+      element("div", { className: "soft" }, `${events} events`),
+    ]);
+    const fifo = cache ? cache.fifo : [];
+    this.body(`fifo-${lane}`, [fifo.length, fifo.slice(0, 2)], () => fifo.length === 0 ? element("span", { className: "soft" }, "empty") : element("div", { className: "chips" },
+      this.chips(fifo.slice(0, 2).map((item) => ({ ...item, key: item.object || item.eventType })), 2,
+        (item) => `${item.eventType} ${item.object ? labState.short(item.object) : item.count ?? ""}`, () => ({ guess: true }), fifo.length)));
+    const stale = cache ? labState.isStale(state, pod, lane) : false;
+    const objects = cache ? cache.objects : new Map();
+    const some = [...objects].slice(0, 3);
+    this.body(`indexer-${lane}`, [some, objects.size, cache && cache.resourceVersion, stale, state.newest[lane]], () => cache ? [
+      element("div", { className: "row rv" }, element("span", {}, "rv ", element("b", { id: `cached-${lane}` }, cache.resourceVersion ? String(cache.resourceVersion) : "–")),
+        stale ? element("span", { className: "badge alarm", id: `light-${lane}` }, `STALE: newest is ${state.newest[lane]}`)
+          : element("span", { className: "badge soft", id: `light-${lane}` }, "✓ current")),
+      element("div", { className: "chips" }, element("b", {}, String(objects.size)), this.chips(some.map(([key, resourceVersion]) => ({ key, resourceVersion })), 3,
+        (item) => `${labState.short(item.key)} ${item.resourceVersion || ""}`, () => ({}), objects.size)),
+    ] : element("span", { className: "soft" }, "empty"));
+    const handler = cache && cache.handler;
+    const isDeciding = handler && handler.seq === state.seq;
+    this.body(`handler-${lane}`, [handler, isDeciding], () => handler ? [
+      element("div", { className: "called" }, element("b", {}, handler.eventType), ` ${labState.short(handler.object)}`,
+        element("span", { className: "soft rv" }, ` rv ${handler.resourceVersion || "–"}`)),
+      element("div", { className: "decision" }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
+    ] : [element("div", { className: "soft" }, lane === "foos" ? "add, update, delete" : "add, update, delete, tombstone"), element("div", { className: "soft" }, "no event yet")]);
+    const watch = this.arrows.get(`watch-${lane}`);
+    watch.path.classList.toggle("cut", isCut || watching === "none" || watching === "held");
+    watch.label.classList.toggle("alarm", isCut || watching === "held");
+    watch.label.textContent = isCut ? `✕ watch ${watching}` : watching === "held" ? "✕ events held" : held > 0 ? `WATCH: ${held} held` : "WATCH";
+  }
+
+  drawQueue(pod, now) {
+    const waiting = pod ? [...pod.waiting.values()] : [];
+    const delayed = pod ? [...pod.delayed.values()].sort((a, b) => a.due - b.due) : [];
+    const processing = pod ? [...pod.processing.values()] : [];
+    const failures = pod ? [...pod.retries].map(([key, count]) => ({ key, count })) : [];
+    const changes = waiting.reduce((sum, item) => sum + item.changes, 0);
+    byId("queue-sum").textContent = !pod || (pod.workers.length === 0 && waiting.length === 0) ? "none on a standby"
+      : waiting.length > 0 ? `${changes} ${changes === 1 ? "change" : "changes"}, ${waiting.length} ${waiting.length === 1 ? "key" : "keys"}`
+        : "a key waits at most once";
+    this.body("processing", processing.slice(0, 6), () => processing.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
+      this.chips(processing, 4, (item) => `${labState.short(item.key)} #${item.worker || "?"}${item.again ? ` + ${item.again} again` : ""}`,
+        (item) => ({ title: item.again ? `${item.key}: added ${item.again} times while it is processed; Done queues it once` : item.key }))));
+    const row = (priority) => {
+      const items = waiting.filter((item) => item.priority === priority);
+      return element("div", { className: "row" }, element("span", { className: "label" }, priority),
+        items.length === 0 ? element("span", { className: "soft" }, "–")
+          : this.chips(items, 2, (item) => labState.short(item.key) + (item.changes > 1 ? ` ×${item.changes}` : ""),
+            (item) => ({ low: priority === "low", title: `${item.key}: ${item.changes} changes, 1 key (${item.reasons.join("; ")})` })));
+    };
+    const first = ["high", "low"].map((priority) => waiting.filter((item) => item.priority === priority)).map((items) => [items.length, items.slice(0, 2)]);
+    this.body("waiting", first, () => [row("high"), row("low")]);
+    const left = (item) => Math.max(0, item.due - now) / 1000;
+    const time = (s) => s >= 10 ? `${Math.round(s)} s` : s >= 0.1 ? `${s.toFixed(1)} s` : `${Math.round(1000 * s)} ms`;
+    const text = (item) => `${labState.short(item.key)} in ${time(left(item))}${item.changes > 1 ? ` ×${item.changes}` : ""}`;
+    this.body("delayed", [delayed.length, delayed.slice(0, 2).map((item) => [item, text(item)])], () => delayed.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
+      this.chips(delayed, this.narrow ? 2 : 2, text, (item) => ({ title: `${item.key}: ${item.reasons.join("; ")}` }))));
+    this.body("limiter", [failures.length, failures.slice(0, 2)], () => failures.length === 0 ? element("span", { className: "soft" }, "no failures") : element("div", { className: "chips" },
+      this.chips(failures, 2, (item) => `${labState.short(item.key)} ×${item.count}`, (item) => ({ title: `${item.key}: ${item.count} failures so far` }))));
+  }
+
+  drawWorkers(pod) {
+    this.arrows.get("request").label.textContent = pod && pod.held > 0 ? `request: ${pod.held} held` : "request";
+    const workers = pod ? pod.workers : [];
+    this.body("worker", [workers, pod && pod.state], () => workers.length === 0
+      ? element("span", { className: "soft" }, pod && pod.state === "exited" ? "the process has ended" : "none: this pod does not lead")
+      : [...workers.slice(0, 3).map((worker) => this.drawWorker(worker)),
+        workers.length > 3 && element("span", { className: "soft" }, `+ ${workers.length - 3} workers`)].filter(Boolean));
+  }
+
+  drawWorker(worker) {
+    const trail = worker.key ? worker.trail : [];
+    const last = worker.last;
+    return element("div", { className: "worker" },
+      element("span", { className: "number" }, `#${worker.number}`),
+      worker.key ? this.chip(worker.key, labState.short(worker.key)) : element("span", { className: "soft" }, "idle"),
+      worker.key ? element("span", { className: "trail" }, trail.slice(-4).map((entry) => element("span", { title: entry.what }, trailText(entry))))
+        : element("span", { className: "soft trail" }, last ? element("span", {}, `last: ${labState.short(last.key)}, ${last.result}${last.duration ? `, ${Math.max(0.1, 1000 * last.duration).toFixed(1)} ms` : ""}`) : ""));
+  }
+
+  // Arrows and tokens.
+
+  createArrows() {
+    const svg = byId("arrows");
+    svg.append(this.svg("defs", {}, this.svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" },
+      this.svg("path", { d: "M0,0.5 8,4 0,7.5z" }))));
+    const [paths, labels] = [this.svg("g", {}), this.svg("g", {})];
+    svg.append(paths, labels);
+    const create = (id, label = "", className = "") => {
+      const path = this.svg("path", { class: className, "marker-end": "url(#head)" });
+      const text = this.svg("text", {});
+      text.textContent = label;
+      paths.append(path);
+      labels.append(text);
+      this.arrows.set(id, { id, path, label: text });
+    };
+    for (const lane of labState.lanes) {
+      create(`list-${lane}`, "LIST", "list");
+      create(`watch-${lane}`, "WATCH", "watch");
+      create(`push-${lane}`);
+      create(`set-${lane}`, "1");
+      create(`call-${lane}`, "2");
+      create(`read-${lane}`, lane === "foos" ? "lister reads" : "", "read");
+      create(`addAfter-${lane}`, lane === "foos" ? "AddAfter" : "");
+      create(`add-${lane}`, lane === "foos" ? "Add" : "");
+    }
+    create("get", "Get");
+    create("take", "");
+    create("done", "Done");
+    create("ready", "due");
+    create("retry", "");
+    create("requeueAfter", "AddAfter");
+    create("requeue", "AddRateLimited");
+    create("forget", "Forget");
+    create("request", "request");
+    create("response", "response");
+  }
+
+  svg(tag, attributes, ...children) {
+    const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
+    created.append(...children);
+    return created;
+  }
+
+  // layOut draws the arrows between the boxes as they are now.
+  layOut() {
+    const origin = this.root.getBoundingClientRect();
+    const at = (id) => {
+      const r = byId(id).getBoundingClientRect();
+      const [l, t, right, b] = [r.left - origin.left, r.top - origin.top, r.right - origin.left, r.bottom - origin.top];
+      return { l, t, r: right, b, x: (l + right) / 2, y: (t + b) / 2, w: right - l, h: b - t };
+    };
+    this.narrow = matchMedia("(max-width: 900px)").matches;
+    const boxes = { api: at("api-server"), queue: at("queue"), worker: at("worker"), processing: at("processing"), waiting: at("waiting"), delayed: at("delayed"), limiter: at("limiter") };
+    for (const lane of labState.lanes) for (const stop of ["reflector", "fifo", "indexer", "handler"]) boxes[`${stop}-${lane}`] = at(`${stop}-${lane}`);
+    const width = origin.width;
+    for (const lane of labState.lanes) this.layOutLane(lane, boxes, width);
+    this.layOutQueue(boxes);
+    this.place("request", this.narrow
+      ? [[boxes.worker.l, boxes.worker.y - 8], [8, boxes.worker.y - 8], [8, boxes.api.y - 6], [boxes.api.l, boxes.api.y - 6]]
+      : [[boxes.worker.l, boxes.worker.y - 14], [boxes.api.r, boxes.worker.y - 14]], this.narrow ? null : [(boxes.worker.l + boxes.api.r) / 2, boxes.worker.y - 20]);
+    this.place("response", this.narrow
+      ? [[boxes.api.l, boxes.api.y + 2], [14, boxes.api.y + 2], [14, boxes.worker.y + 2], [boxes.worker.l, boxes.worker.y + 2]]
+      : [[boxes.api.r, boxes.worker.y + 14], [boxes.worker.l, boxes.worker.y + 14]], this.narrow ? null : [(boxes.worker.l + boxes.api.r) / 2, boxes.worker.y + 28]);
+  }
+
+  layOutLane(lane, boxes, width) {
+    const { api, waiting, delayed, worker } = boxes;
+    const [reflector, fifo, indexer, handler] = ["reflector", "fifo", "indexer", "handler"].map((stop) => boxes[`${stop}-${lane}`]);
+    const [list, watch] = [reflector.t + reflector.h * 0.3, reflector.t + reflector.h * 0.72];
+    if (!this.narrow) {
+      const middle = (api.r + reflector.l) / 2;
+      this.place(`list-${lane}`, [[api.r, list], [reflector.l, list]], [middle, list - 5]);
+      this.place(`watch-${lane}`, [[api.r, watch], [reflector.l, watch]], [middle, watch - 6]);
+    } else if (lane === "foos") {
+      this.place(`list-${lane}`, [[reflector.x - 16, api.b], [reflector.x - 16, reflector.t]], [reflector.x - 16, api.b + 13]);
+      this.place(`watch-${lane}`, [[reflector.x + 22, api.b], [reflector.x + 22, reflector.t]], [reflector.x + 22, api.b + 13]);
+    } else {
+      this.place(`list-${lane}`, [[api.l + 8, api.b], [api.l + 8, api.b + 8], [20, api.b + 8], [20, list], [reflector.l, list]]);
+      this.place(`watch-${lane}`, [[api.l + 14, api.b], [api.l + 14, api.b + 13], [25, api.b + 13], [25, watch], [reflector.l, watch]]);
+    }
+    this.place(`push-${lane}`, [[reflector.r, reflector.y], [fifo.l, fifo.y]]);
+    this.place(`set-${lane}`, [[fifo.r, fifo.y], [indexer.l, fifo.y]], [(fifo.r + indexer.l) / 2, fifo.y - 5]);
+    this.place(`call-${lane}`, [[fifo.x, fifo.b], [fifo.x, handler.t]], [fifo.x + 10, (fifo.b + handler.t) / 2 + 4]);
+    const bus = width - (this.narrow ? 18 : 28), reads = width - (this.narrow ? 8 : 11);
+    const over = boxes.queue.t - (this.narrow ? 13 : 13);
+    const label = (x) => lane === "foos" ? [x, over - 4] : null;
+    this.place(`add-${lane}`, [[handler.r, handler.y], [bus, handler.y], [bus, over], [waiting.r - 22, over], [waiting.r - 22, waiting.t]], label(waiting.r + 4));
+    this.place(`addAfter-${lane}`, this.narrow ? [[handler.r, handler.y], [bus, handler.y], [bus, delayed.y], [delayed.r, delayed.y]]
+      : [[handler.r, handler.y], [bus, handler.y], [bus, over], [delayed.r - 22, over], [delayed.r - 22, delayed.t]], this.narrow ? null : label(delayed.r + 14));
+    this.place(`read-${lane}`, [[indexer.r, indexer.y], [reads, indexer.y], [reads, worker.y], [worker.r, worker.y]],
+      this.narrow ? null : [reads, (indexer.y + handler.b) / 2 + 8], 90);
+  }
+
+  layOutQueue({ processing, waiting, delayed, limiter, worker }) {
+    const y = (box) => box.y;
+    const up = (id, box, offset, label) => this.place(id, [[box.x + offset, worker.t], [box.x + offset, box.b]], label);
+    const under = (box) => (box.b + worker.t) / 2 + 6;
+    if (this.narrow) { // Processing and waiting are above the rate limiter and delayed.
+      const side = processing.l;
+      this.place("get", [[waiting.l, y(waiting)], [processing.r, y(processing)]], [(waiting.l + processing.r) / 2, y(waiting) - 5]);
+      this.place("take", [[side, processing.y + 12], [side - 9, processing.y + 12], [side - 9, worker.t]], [side + 4, worker.t - 4]);
+      this.place("done", [[side - 17, worker.t], [side - 17, processing.y - 4], [side, processing.y - 4]]);
+      this.place("ready", [[delayed.x, delayed.t], [delayed.x, waiting.b]], [delayed.x + 16, (delayed.t + waiting.b) / 2 + 4]);
+      this.place("retry", [[limiter.r, y(limiter)], [delayed.l, y(delayed)]]);
+    } else {
+      this.place("get", [[waiting.l, y(waiting)], [processing.r, y(processing)]], [(waiting.l + processing.r) / 2, y(waiting) - 5]);
+      this.place("take", [[processing.x - 14, processing.b], [processing.x - 14, worker.t]], [processing.x - 30, under(processing)]);
+      this.place("done", [[processing.x + 14, worker.t], [processing.x + 14, processing.b]], [processing.x + 34, under(processing)]);
+      this.place("ready", [[delayed.l, y(delayed)], [waiting.r, y(waiting)]], [(delayed.l + waiting.r) / 2, y(waiting) - 5]);
+      this.place("retry", [[limiter.l, y(limiter)], [delayed.r, y(delayed)]]);
+    }
+    const [left, right] = this.narrow ? [-34, 28] : [-16, 20];
+    up("requeueAfter", delayed, this.narrow ? 20 : 0, [delayed.x + (this.narrow ? 48 : -28), under(delayed)]);
+    up("requeue", limiter, left, [limiter.x + (this.narrow ? -20 : -62), this.narrow ? worker.t - 16 : under(limiter)]);
+    up("forget", limiter, right, [limiter.x + right + 22, this.narrow ? worker.t - 4 : under(limiter)]);
+  }
+
+  // place draws an arrow along points, with rounded corners, and its label in the middle of a place.
+  place(id, points, label, angle = 0) {
+    const arrow = this.arrows.get(id);
+    const radius = 8;
+    let d = `M${points[0]}`;
+    for (let i = 1; i < points.length; i++) {
+      const [x, y] = points[i];
+      if (i === points.length - 1) {
+        d += `L${x},${y}`;
+        break;
+      }
+      const before = towards(points[i], points[i - 1], radius), after = towards(points[i], points[i + 1], radius);
+      d += `L${before}Q${x},${y} ${after}`;
+    }
+    arrow.path.setAttribute("d", d);
+    arrow.label.style.display = label ? "" : "none";
+    if (label) {
+      arrow.label.setAttribute("text-anchor", "middle");
+      arrow.label.setAttribute("x", label[0]);
+      arrow.label.setAttribute("y", label[1]);
+      arrow.label.setAttribute("transform", angle ? `rotate(${angle} ${label})` : "");
+    }
+  }
+
+  // light shows which stop and arrow a step concerns.
+  light(...elements) {
+    for (const old of this.lit) old.classList.remove("lit");
+    this.lit = elements.filter(Boolean);
+    for (const lit of this.lit) {
+      lit.classList.add("lit");
+      if (lit instanceof SVGElement) lit.parentNode.append(lit); // Some arrows share a part of their way.
+    }
+  }
+
+  // show lights up what a step concerns, and returns its arrows.
+  show(travel) {
+    // Get leads through the items that are processed to a worker, and a retry through the rate limiter to the delayed items.
+    const parts = { get: ["get", "take"], requeue: ["requeue", "retry"] }[travel.arrow] || [travel.arrow];
+    const arrows = parts.map((id) => this.arrows.get(id)).filter(Boolean);
+    this.light(travel.stop && byId(travel.stop), ...arrows.map((arrow) => arrow.path));
+    return arrows;
+  }
+
+  // begin shows the token of a step at the start of its arrow.
+  begin(step, travel) {
+    this.end();
+    if (travel.quiet) return;
+    const arrows = this.show(travel);
+    if (arrows.length === 0 || !travel.label) return;
+    const text = travel.label.length > 34 ? travel.label.slice(0, 33) + "…" : travel.label;
+    const width = 12 + text.length * 6.3;
+    const label = this.svg("text", { "text-anchor": "middle", y: 4 });
+    label.textContent = text;
+    const group = this.svg("g", { class: `token ${step.source}` }, this.svg("rect", { x: -width / 2, y: -9, width, height: 18, rx: 9 }), label);
+    byId("tokens").append(group);
+    this.token = { group, width, arrows, reverse: travel.reverse, lengths: arrows.map((arrow) => arrow.path.getTotalLength()) };
+    this.progress(0);
+  }
+
+  progress(part) {
+    if (!this.token) return;
+    const { group, arrows, lengths, width, reverse } = this.token;
+    const total = lengths.reduce((sum, length) => sum + length, 0);
+    const eased = part < 0.5 ? 2 * part * part : 1 - 2 * (1 - part) * (1 - part);
+    let distance = (reverse ? 1 - eased : eased) * total;
+    let index = 0;
+    while (index < arrows.length - 1 && distance > lengths[index]) distance -= lengths[index++];
+    const point = arrows[index].path.getPointAtLength(distance);
+    const x = Math.min(Math.max(point.x, width / 2 + 2), this.root.clientWidth - width / 2 - 2);
+    group.setAttribute("transform", `translate(${x},${point.y})`);
+  }
+
+  end() {
+    if (this.token) this.token.group.remove();
+    this.token = null;
+  }
+
+  // count shows how many steps went along each arrow, if several are shown together.
+  count(travels, now) {
+    this.light();
+    for (const { arrow } of travels) {
+      if (!arrow || !this.arrows.has(arrow)) continue;
+      const count = this.counts.get(arrow) || { number: 0, text: this.svg("text", { class: "count", "text-anchor": "middle" }) };
+      count.number++;
+      count.until = now + 900;
+      this.counts.set(arrow, count);
+    }
+    for (const [id, count] of this.counts) {
+      const { path } = this.arrows.get(id);
+      path.classList.add("busy");
+      const point = path.getPointAtLength(path.getTotalLength() * 0.5);
+      count.text.textContent = `×${count.number}`;
+      count.text.setAttribute("x", point.x);
+      count.text.setAttribute("y", point.y + 4);
+      if (!count.text.parentNode) byId("tokens").append(count.text);
+    }
+  }
+
+  expireCounts(now) {
+    for (const [id, count] of this.counts) {
+      if (now < count.until) continue;
+      count.text.remove();
+      this.arrows.get(id).path.classList.remove("busy");
+      this.counts.delete(id);
+    }
+  }
+
+  select(id, key) {
+    for (const old of this.root.querySelectorAll(".selected")) old.classList.remove("selected");
+    if (id && byId(id)) byId(id).classList.add("selected");
+    if (this.key !== key) this.drawn.clear();
+    this.key = key;
+  }
+}
+
+// towards returns the point at a distance from one point in the direction of another.
+function towards([x, y], [toX, toY], distance) {
+  const length = Math.hypot(toX - x, toY - y) || 1;
+  const part = Math.min(distance, length / 2) / length;
+  return [x + (toX - x) * part, y + (toY - y) * part];
+}
+
+// decision says what a handler decided.
+function decision({ queued, key, why, delay }) {
+  if (!queued) return `∅ not queued: ${why || ""}`;
+  return `→ ${labState.short(key)} queued${delay ? ` in ${delay} s` : ""}: ${why || ""}`;
+}
+
+// trailText says in a few words what a sync did.
+function trailText({ result, what, lane }) {
+  const kind = lane === "deployments" ? "Deployment" : "Foo";
+  return {
+    read: `read ${kind}`, missing: `no ${kind} cached`, gone: `no ${kind}`, same: "nothing differs", differs: what, status: what, written: what,
+    request: what.toUpperCase().replace(/ (.*)/, (rest) => rest.toLowerCase()), ok: what, refused: `✕ ${what}`,
+  }[result] || what || result;
+}

@@ -1,0 +1,489 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// What the picture shows, as a pure function of the steps: next(state, ...steps) returns a new state and leaves the old one as it is. It
+// knows nothing of the page, so that it can be tested by itself.
+const labState = (() => {
+  "use strict";
+
+  const lanes = ["foos", "deployments"];
+  const keptLoops = 50;
+  // Requests that say nothing about a sync: the election and the watches go on while nothing differs.
+  const isBackground = (step) => step.resource === "leases" || step.verb === "list" || step.verb === "watch";
+  const isWrite = (step) => ["create", "update", "patch", "delete"].includes(step.verb);
+  const laneOf = (step) => step.lane || lanes.find((lane) => (step.resource || "").split("/")[0] === lane);
+  const version = (resourceVersion) => Number(resourceVersion) || 0;
+  const ms = (time) => Date.parse(time);
+
+  const newLane = () => ({
+    reflector: { phase: "none", events: 0, held: 0 },
+    fifo: [],
+    objects: new Map(), // The Indexer: object -> resourceVersion.
+    listed: new Map(), // What the list has so far that is being received.
+    resourceVersion: 0,
+    handler: null,
+    calls: 0,
+  });
+
+  const newPod = (name) => ({
+    name, state: "running", leader: false, ready: false,
+    lanes: Object.fromEntries(lanes.map((lane) => [lane, newLane()])),
+    waiting: new Map(), delayed: new Map(), processing: new Map(),
+    retries: new Map(), // What the rate limiter remembers: key -> failures.
+    workers: [],
+    open: new Map(), // Requests without an answer: seq -> request.
+    requests: 0, syncs: 0, held: 0,
+    quiet: { since: null, syncs: 0, resyncs: 0 },
+  });
+
+  const initial = () => ({
+    seq: 0, time: null, step: null,
+    newest: { foos: 0, deployments: 0 }, // The newest resourceVersion that the API server has.
+    stored: { foos: new Map(), deployments: new Map() },
+    pods: new Map(),
+    loops: new Map(), // Writes on their way back through the watch: lane/object@resourceVersion -> loop.
+    faults: new Map(), // Those that last: name -> the step that injected it.
+    act: null, fault: null,
+    dropped: 0,
+  });
+
+  // copy returns a state of which everything may be changed but the values in its maps, which are replaced instead.
+  function copy(state) {
+    const pods = new Map();
+    for (const [name, pod] of state.pods) {
+      const copied = { ...pod, quiet: { ...pod.quiet }, workers: [...pod.workers], lanes: {} };
+      for (const field of ["waiting", "delayed", "processing", "retries", "open"]) copied[field] = new Map(pod[field]);
+      for (const lane of lanes) {
+        const from = pod.lanes[lane];
+        copied.lanes[lane] = { ...from, reflector: { ...from.reflector }, fifo: [...from.fifo], objects: new Map(from.objects), listed: new Map(from.listed) };
+      }
+      pods.set(name, copied);
+    }
+    return {
+      ...state, pods, newest: { ...state.newest }, loops: new Map(state.loops), faults: new Map(state.faults),
+      stored: Object.fromEntries(lanes.map((lane) => [lane, new Map(state.stored[lane])])),
+    };
+  }
+
+  function next(state, ...steps) {
+    const changed = copy(state);
+    for (const step of steps) apply(changed, step);
+    return changed;
+  }
+
+  function apply(state, step) {
+    state.seq = step.seq;
+    state.time = ms(step.time);
+    state.step = step;
+    const lane = laneOf(step);
+    if (step.pod && !state.pods.has(step.pod)) state.pods.set(step.pod, newPod(step.pod));
+    const pod = state.pods.get(step.pod);
+    const change = changes[step.kind];
+    if (change) change({ state, step, pod, lane, cache: pod && lane && pod.lanes[lane] });
+    follow(state, step, lane);
+  }
+
+  // set replaces a value of a map by one with other fields.
+  const set = (map, key, fields) => map.set(key, { ...map.get(key), ...fields });
+
+  const setObject = (objects, step) => {
+    if (isDeletion(step)) objects.delete(step.object);
+    else objects.set(step.object, version(step.resourceVersion));
+  };
+  const isDeletion = (step) => ["DELETED", "Deleted", "delete", "tombstone"].includes(step.eventType);
+
+  // wait adds a key to those that wait for a worker. A key that waits already is not added a second time, but may move up.
+  function wait(pod, step, why, changesSoFar = 0) {
+    const waiting = pod.waiting.get(step.key);
+    const priority = step.priority || "high";
+    const moved = !waiting || (waiting.priority === "low" && priority === "high");
+    if (moved) pod.waiting.delete(step.key);
+    pod.waiting.set(step.key, {
+      key: step.key,
+      priority: moved ? priority : waiting.priority,
+      changes: (waiting ? waiting.changes : 0) + Math.max(changesSoFar, 1),
+      reasons: [...(waiting ? waiting.reasons : []), ...(why ? [why] : [])].slice(-5),
+    });
+  }
+
+  // delay adds a key to those that wait for a time. Of several times the earliest one counts.
+  function delay(pod, step, fields) {
+    const delayed = pod.delayed.get(step.key);
+    const due = ms(step.time) + 1000 * (step.delay || 0);
+    pod.delayed.set(step.key, {
+      key: step.key,
+      due: delayed ? Math.min(delayed.due, due) : due,
+      changes: (delayed ? delayed.changes : 0) + 1,
+      reasons: [...(delayed ? delayed.reasons : []), ...(step.why ? [step.why] : [])].slice(-5),
+      ...fields,
+    });
+  }
+
+  const workerOf = (pod, step) => pod.workers.findIndex((worker) => (step.worker ? worker.number === step.worker : worker.key === step.key));
+  function setWorker(pod, step, fields) {
+    let index = workerOf(pod, step);
+    if (index < 0) {
+      if (!step.worker) return;
+      index = pod.workers.push({ number: step.worker, key: null, trail: [], last: null }) - 1;
+      pod.workers.sort((a, b) => a.number - b.number);
+      index = workerOf(pod, step);
+    }
+    pod.workers[index] = { ...pod.workers[index], ...fields };
+  }
+
+  function emptyQueue(pod) {
+    for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
+    pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
+  }
+
+  // Faults that last, and those that end them.
+  const endedBy = {
+    cutWatch: ["healWatch", "releaseWatch"], holdWatch: ["healWatch", "releaseWatch"], freeze: ["thaw", "restart"], revoke: ["grant"], slow: ["slow"],
+  };
+
+  const changes = {
+    stored({ state, step, lane }) {
+      if (!lane) return;
+      state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
+      setObject(state.stored[lane], step);
+    },
+
+    watchStart({ step, cache }) {
+      Object.assign(cache.reflector, { phase: step.eventType === "list" ? "listing" : "watching", from: step.resourceVersion, why: null });
+      cache.listed.clear();
+    },
+    listed({ state, step, cache, lane }) {
+      Object.assign(cache.reflector, { phase: "watching", count: step.count });
+      state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
+    },
+    watchEvent({ state, step, cache, lane }) {
+      cache.reflector.events++;
+      if (step.merged === "list") cache.listed.set(step.object, version(step.resourceVersion));
+      else cache.reflector.phase = "watching";
+      state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
+    },
+    bookmark({ cache, step }) {
+      // A bookmark says that the watch has delivered everything up to this resourceVersion.
+      if (cache.reflector.phase === "watching" && cache.fifo.length === 0) {
+        cache.resourceVersion = Math.max(cache.resourceVersion, version(step.resourceVersion));
+      }
+    },
+    watchEnd({ cache, step }) {
+      Object.assign(cache.reflector, { phase: "ended", why: step.why || null });
+    },
+    // In slow motion an event waits before the Reflector gets it, and a request before the API server does.
+    held({ pod, cache, step }) {
+      if (step.stop === "reflector" && cache) cache.reflector.held++;
+      else if (pod) pod.held++;
+    },
+    released({ pod, cache, step }) {
+      if (step.stop === "reflector" && cache) cache.reflector.held = Math.max(0, cache.reflector.held - 1);
+      else if (pod) pod.held = Math.max(0, pod.held - 1);
+    },
+
+    fifoPush({ cache, step }) {
+      cache.fifo.push({ object: step.object, eventType: step.eventType, resourceVersion: step.resourceVersion, count: step.count, seq: step.seq });
+    },
+    fifoPop({ cache, step }) {
+      const index = cache.fifo.findIndex((item) => item.object === step.object && item.eventType === step.eventType);
+      if (index >= 0) cache.fifo.splice(index, 1);
+    },
+    indexerSet({ cache, step }) {
+      setObject(cache.objects, step);
+      cache.resourceVersion = Math.max(cache.resourceVersion, version(step.resourceVersion));
+    },
+    indexerReplaced({ cache, step }) {
+      cache.objects = new Map(cache.listed);
+      cache.resourceVersion = Math.max(cache.resourceVersion, version(step.resourceVersion));
+    },
+
+    handler({ cache, pod, lane, step }) {
+      cache.calls++;
+      cache.handler = { object: step.object, eventType: step.eventType, resourceVersion: step.resourceVersion, seq: step.seq, decisions: [] };
+      pod.lastHandler = lane;
+    },
+    notEnqueued({ pod, step }) {
+      decide(pod, step, { queued: false, why: step.why });
+    },
+
+    queueAdd({ pod, step }) {
+      decide(pod, step, { queued: true, key: step.key, why: step.why });
+      const processing = pod.processing.get(step.key);
+      if (processing && step.merged !== "waiting") {
+        set(pod.processing, step.key, {
+          again: processing.again + 1, reasons: [...processing.reasons, step.why].slice(-5), priority: step.priority || "high",
+        });
+        return;
+      }
+      wait(pod, step, step.why);
+    },
+    queueAddAfter({ pod, step }) {
+      if (!isByWorker(pod, step)) decide(pod, step, { queued: true, key: step.key, why: step.why, delay: step.delay });
+      delay(pod, step, {});
+    },
+    queueAddRateLimited({ pod, step }) {
+      pod.retries.set(step.key, step.retries || (pod.retries.get(step.key) || 0) + 1);
+      delay(pod, step, { retries: pod.retries.get(step.key) });
+    },
+    queueReady({ pod, step }) {
+      const delayed = pod.delayed.get(step.key);
+      pod.delayed.delete(step.key);
+      const processing = pod.processing.get(step.key);
+      if (processing && step.merged !== "waiting") {
+        set(pod.processing, step.key, { again: processing.again + 1 });
+        return;
+      }
+      wait(pod, step, delayed ? delayed.reasons.at(-1) : "", delayed ? delayed.changes : 0);
+    },
+    queueGet({ pod, step }) {
+      const waiting = pod.waiting.get(step.key);
+      pod.waiting.delete(step.key);
+      pod.processing.set(step.key, {
+        key: step.key, worker: step.worker, again: 0, since: ms(step.time), priority: "high", reasons: [],
+        changes: waiting ? waiting.changes : 1, cause: waiting ? waiting.reasons.at(-1) : "",
+      });
+      setWorker(pod, step, { key: step.key, trail: [], request: null });
+    },
+    queueForget({ pod, step }) {
+      pod.retries.delete(step.key);
+    },
+    queueDone({ pod, step }) {
+      const processing = pod.processing.get(step.key);
+      pod.processing.delete(step.key);
+      setWorker(pod, step, { key: null });
+      if (step.merged === "processing" || (processing && processing.again > 0)) {
+        wait(pod, { ...step, priority: "high" }, processing ? processing.reasons.at(-1) : "", processing ? processing.again : 1);
+      }
+    },
+    queueReset({ pod }) {
+      emptyQueue(pod);
+    },
+
+    workersStarted({ pod, step }) {
+      pod.workers = Array.from({ length: step.count || 2 }, (_, i) => ({ number: i + 1, key: null, trail: [], last: null }));
+    },
+    workersStopped({ pod }) {
+      pod.workers = [];
+    },
+
+    syncStart({ state, pod, step }) {
+      const processing = pod.processing.get(step.key);
+      // The first steps may be missing.
+      if (![...state.pods.values()].some((other) => other.leader)) pod.leader = true;
+      pod.syncs++;
+      pod.quiet.syncs++;
+      if (processing && processing.cause === "resync") pod.quiet.resyncs++;
+      if (step.retries) pod.retries.set(step.key, step.retries);
+      setWorker(pod, step, { key: step.key, trail: [], since: ms(step.time) });
+    },
+    sync({ pod, step }) {
+      trail(pod, step, { result: step.result, what: step.what, lane: step.lane, seq: step.seq });
+    },
+    syncEnd({ pod, step }) {
+      const worker = pod.workers[workerOf(pod, step)];
+      setWorker(pod, step, {
+        request: null,
+        last: { key: step.key, result: step.result, duration: step.duration, seq: step.seq, trail: worker ? worker.trail : [] },
+      });
+    },
+
+    request({ pod, step }) {
+      if (!pod) return;
+      pod.open.set(step.seq, { verb: step.verb, resource: step.resource, object: step.object, key: step.key, time: ms(step.time) });
+      if (isBackground(step)) return;
+      pod.requests++;
+      pod.quiet = { since: ms(step.time), syncs: 0, resyncs: 0 };
+      if (step.key) trail(pod, step, { result: "request", what: `${step.verb} ${step.resource}`, seq: step.seq });
+    },
+    response({ pod, step }) {
+      if (!pod) return;
+      const request = pod.open.get(step.request);
+      pod.open.delete(step.request);
+      if (isBackground(step)) return;
+      pod.quiet.since = ms(step.time);
+      const key = step.key || (request && request.key);
+      if (key) trail(pod, { ...step, key }, { result: step.status < 300 ? "ok" : "refused", what: String(step.status), seq: step.seq });
+    },
+    noResponse({ pod, step }) {
+      if (!pod) return;
+      const request = pod.open.get(step.request);
+      pod.open.delete(step.request);
+      const key = step.key || (request && request.key);
+      if (key) trail(pod, { ...step, key }, { result: "refused", what: "no response", seq: step.seq });
+    },
+
+    act({ state, step }) {
+      state.act = step;
+    },
+    fault({ state, step }) {
+      state.fault = step;
+      for (const key of [...state.faults.keys()]) {
+        if (endedBy[key.split("/")[0]].includes(step.name)) state.faults.delete(key);
+      }
+      const lasts = endedBy[step.name] && !step.error && !/^milliseconds 0$/.test(step.why || "");
+      if (lasts) state.faults.set(step.lane ? `${step.name}/${step.lane}` : step.name, step);
+    },
+    podStarted({ pod }) {
+      Object.assign(pod, newPod(pod.name));
+    },
+    podReady({ pod }) {
+      pod.ready = true;
+    },
+    podExited({ pod }) {
+      Object.assign(pod, newPod(pod.name), { state: "exited" });
+    },
+    podFrozen({ pod }) {
+      pod.state = "frozen";
+    },
+    podThawed({ pod }) {
+      pod.state = "running";
+    },
+    leader({ state, pod }) {
+      for (const other of state.pods.values()) other.leader = other === pod;
+    },
+    notLeader({ pod }) {
+      pod.leader = false;
+    },
+
+    // What was left out is not known by key, so that only what is seen from now on is shown.
+    summary({ state, step }) {
+      state.dropped += step.count || 0;
+      for (const pod of state.pods.values()) {
+        emptyQueue(pod);
+        for (const lane of lanes) pod.lanes[lane].fifo = [];
+      }
+    },
+  };
+
+  function trail(pod, step, entry) {
+    const worker = pod.workers[workerOf(pod, { key: step.key })];
+    if (worker && step.key) setWorker(pod, { key: step.key }, { trail: [...worker.trail, entry] });
+  }
+
+  // isByWorker reports whether a worker adds the key that it processes, and not a handler.
+  function isByWorker(pod, step) {
+    return pod.processing.has(step.key) && (step.why === "stale" || step.why === "stalled");
+  }
+
+  function decide(pod, step, decision) {
+    const lane = step.lane || pod.lastHandler;
+    const cache = pod.lanes[lane];
+    if (!cache || !cache.handler) return;
+    cache.handler = { ...cache.handler, decisions: [...cache.handler.decisions, { ...decision, seq: step.seq }].slice(-3) };
+  }
+
+  // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync.
+  function follow(state, step, lane) {
+    const id = (at) => `${step.pod}/${lane}/${step.object}@${at}`;
+    if (step.kind === "response" && isWrite(step) && step.status < 300 && step.resourceVersion && lane) {
+      set(state.loops, id(step.resourceVersion), {
+        lane, object: step.object, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
+        request: step.request, response: step.seq,
+      });
+      if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
+      return;
+    }
+    const stage = { watchEvent: "event", indexerSet: "indexer", handler: "handler" }[step.kind];
+    if (stage && step.object && step.resourceVersion) {
+      // The event may be faster than the response, which completes the loop then.
+      if (stage === "event" && !step.echo && !state.loops.has(id(step.resourceVersion))) {
+        state.loops.set(id(step.resourceVersion), { early: true, lane, object: step.object, resourceVersion: step.resourceVersion });
+        if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
+      }
+      if (state.loops.has(id(step.resourceVersion))) set(state.loops, id(step.resourceVersion), { [stage]: step.seq });
+      return;
+    }
+    if (["queueAdd", "queueAddAfter"].includes(step.kind)) {
+      for (const [key, loop] of state.loops) {
+        if (loop.handler && !loop.queue && !loop.key) set(state.loops, key, { queue: step.seq, key: step.key, queuePod: step.pod });
+      }
+    }
+    if (step.kind === "syncStart" || step.kind === "syncEnd") {
+      for (const [key, loop] of state.loops) {
+        if (loop.key !== step.key || loop.queuePod !== step.pod || loop.syncEnd) continue;
+        if (step.kind === "syncStart" && !loop.sync) set(state.loops, key, { sync: step.seq });
+        if (step.kind === "syncEnd" && loop.sync) set(state.loops, key, { syncEnd: step.seq, result: step.result });
+      }
+    }
+  }
+
+  const loops = (state) => [...state.loops.values()].filter((loop) => loop.response);
+  // loopOf returns the loop that a step is part of.
+  const loopOf = (state, seq) => loops(state).find((loop) =>
+    [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.sync, loop.syncEnd].includes(seq));
+
+  // shown returns the name of the pod that is worth watching: the leader, or else one that runs.
+  function shown(state) {
+    const pods = [...state.pods.values()];
+    const best = pods.find((pod) => pod.leader && pod.state === "running") || pods.find((pod) => pod.leader) ||
+      pods.find((pod) => pod.state === "running") || pods[0];
+    return best ? best.name : null;
+  }
+
+  // watchOf returns what a watch does: none, listing, watching or ended, or the fault that keeps events from it: cut or held.
+  function watchOf(state, pod, lane) {
+    const { phase } = pod.lanes[lane].reflector;
+    if (phase === "none") return phase;
+    return state.faults.has(`cutWatch/${lane}`) ? "cut" : state.faults.has(`holdWatch/${lane}`) ? "held" : phase;
+  }
+
+  const isStale = (state, pod, lane) => pod.lanes[lane].resourceVersion < state.newest[lane];
+  const isIdle = (pod) => pod.waiting.size + pod.processing.size + pod.delayed.size + pod.open.size === 0 &&
+    lanes.every((lane) => pod.lanes[lane].fifo.length === 0);
+
+  // isEcho reports whether an event brings back a write of the controller. It may be faster than the response to the write.
+  const isEcho = (pod, step) => Boolean(step.echo) || Boolean(pod) && [...pod.open.values()].some((request) =>
+    isWrite(request) && request.object === step.object && laneOf(request) === laneOf(step));
+
+  const short = (name) => (name || "").replace(/^default\//, "");
+
+  // travel returns what a step looks like on the picture: which token moves along which arrow, or that only a stop lights up.
+  function travel(state, step) {
+    const pod = state.pods.get(step.pod);
+    const lane = laneOf(step);
+    const at = (name) => `${name}-${lane}`;
+    const by = step.lane || (pod && pod.lastHandler) || "foos";
+    const echo = ["watchEvent", "indexerSet"].includes(step.kind) && isEcho(pod, step) ? "↺ " : "";
+    const object = short(step.object), key = short(step.key);
+    const worker = step.worker || (pod && (pod.processing.get(step.key) || {}).worker) || 1;
+    switch (step.kind) {
+      case "stored": return { stop: "api-server" };
+      case "watchStart": return { arrow: at("watch"), reverse: true, label: step.eventType === "list" ? "LIST + WATCH" : `WATCH from ${step.resourceVersion || "…"}` };
+      case "listed": return { arrow: at("list"), label: `list: ${step.count || 0}` };
+      case "watchEvent": return { arrow: at(step.merged === "list" ? "list" : "watch"), label: `${echo}${step.eventType} ${object}` };
+      case "bookmark": return { arrow: at("watch"), label: `BOOKMARK ${step.resourceVersion}` };
+      case "watchEnd": return { stop: at("reflector") };
+      case "fifoPush": return { arrow: at("push"), label: step.object ? `${step.eventType} ${object}` : `${step.eventType} ${step.count || 0}` };
+      case "fifoPop": return { stop: at("fifo") };
+      case "indexerSet": return { arrow: at("set"), label: `${echo}${object} ${step.resourceVersion || ""}` };
+      case "indexerReplaced": return { arrow: at("set"), label: `${step.count || 0} objects` };
+      case "handler": return { arrow: at("call"), label: `${step.eventType} ${object}` };
+      case "notEnqueued": return { stop: `handler-${by}` };
+      case "queueAdd": return { arrow: `add-${by}`, label: key };
+      case "queueAddAfter": return pod && isByWorker(pod, step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s`, worker }
+        : { arrow: `addAfter-${by}`, label: `${key} in ${step.delay} s` };
+      case "queueAddRateLimited": return { arrow: "requeue", label: `${key}: failure ${step.retries || ""}`, worker };
+      case "queueReady": return { arrow: "ready", label: key };
+      case "queueGet": return { arrow: "get", label: key, worker };
+      case "queueForget": return { arrow: "forget", label: "Forget", worker };
+      case "queueDone": return { arrow: "done", label: step.merged === "processing" ? "Done: again" : "Done", worker };
+      case "syncStart": case "syncEnd": case "workersStarted": case "workersStopped": return { stop: "worker", worker };
+      case "sync":
+        if (["read", "missing", "gone"].includes(step.result)) {
+          const read = step.lane || (/deployment/i.test(step.what || "") ? "deployments" : "foos");
+          return { arrow: `read-${read}`, label: step.result === "read" ? short(step.object || step.key) : "not found", worker };
+        }
+        return { stop: "worker", worker };
+      case "request": return isBackground(step) ? { stop: "api-server", quiet: true } : { arrow: "request", label: `${step.verb.toUpperCase()} ${step.resource} ${object}`, worker };
+      case "response": return isBackground(step) ? { stop: "api-server", quiet: true }
+        : { arrow: "response", label: `${step.status}${step.resourceVersion ? ` rv ${step.resourceVersion}` : ""}`, worker };
+      case "noResponse": return { arrow: "response", label: "no response", worker };
+      case "act": return { stop: "api-server" };
+      case "log": return { stop: "none", quiet: true };
+      default: return { stop: { queue: "queue", worker: "worker", sync: "worker", request: "worker", response: "worker", "api-server": "api-server" }[step.stop] ||
+        (lane && ["reflector", "fifo", "indexer", "handler"].includes(step.stop) ? at(step.stop) : "none") };
+    }
+  }
+
+  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, laneOf };
+})();

@@ -1,0 +1,198 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pagetest
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func contains(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// startLab starts a lab with a cluster, and returns the address of its page.
+func startLab(t *testing.T) string {
+	t.Helper()
+	command := exec.Command(*labBinary, "-root=../../..")
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatalf("%v; make test-lab builds it", err)
+	}
+	t.Cleanup(func() {
+		command.Process.Signal(syscall.SIGTERM)
+		if err := command.Wait(); err != nil {
+			t.Errorf("the lab: %v", err)
+		}
+	})
+	address := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			if _, url, ok := strings.Cut(lines.Text(), "The lab is at "); ok {
+				address <- url
+			}
+		}
+	}()
+	select {
+	case url := <-address:
+		return url
+	case <-time.After(time.Minute):
+		t.Fatal("the lab has not said where its page is")
+		return ""
+	}
+}
+
+// do clicks on an act or fault, after setting its fields. The page is paused before, so that no step is missed.
+func (p *page) do(kind, name string, fields map[string]string) {
+	p.Helper()
+	p.click("#tab-" + kind)
+	form := fmt.Sprintf("#%s form[data-name=%s]", kind, name)
+	for field, value := range fields {
+		selector := fmt.Sprintf("%s [name=%s], #%s .shared [name=%s]", form, field, kind, field)
+		p.get(fmt.Sprintf("[...document.querySelectorAll(%q)].at(-1).value = %q", selector, value))
+	}
+	p.get("document.querySelector('#command').hidden = true, 0")
+	p.click(form + " button")
+	p.eventually("the answer to "+name, "!document.querySelector('#command').hidden")
+	if answer := p.text("#command-text"); strings.HasPrefix(answer, "✕") {
+		p.Fatalf("%s: %s", name, answer)
+	}
+}
+
+// receive waits until the page has received a step that matches an expression, since the one that is shown.
+func (p *page) receive(what, expression string) {
+	p.Helper()
+	p.eventually(what, fmt.Sprintf("lab.player.steps.slice(lab.player.position).some((step) => %s)", expression))
+}
+
+// catchUp shows all steps, and pauses.
+func (p *page) catchUp() {
+	p.Helper()
+	p.get("lab.player.pause(), lab.player.seek(lab.player.steps.length), 0")
+}
+
+// settle waits until nothing has happened for a while and the sync found nothing to do, and shows that.
+func (p *page) settle(replicas int) {
+	p.Helper()
+	ready := fmt.Sprintf("%d of %d replicas available", replicas, replicas)
+	p.receive(ready, fmt.Sprintf(`step.kind === "response" && (step.raw || "").includes(%q)`, ready))
+	p.eventually("nothing differs", `(() => {
+		const steps = lab.player.steps, last = steps.at(-1);
+		return Date.now() - last.at > 1000 && steps.findLastIndex((step) => step.kind === "sync" && step.result === "same")
+			> steps.findLastIndex((step) => step.kind === "request" && step.resource !== "events");
+	})()`)
+	p.catchUp()
+}
+
+// TestLive clicks through a lab with a cluster, and reads the picture.
+func TestLive(t *testing.T) {
+	p := newPage(t)
+	p.open(startLab(t), 1280, 800, "light")
+	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live") || !document.querySelector("#now").hidden && document.querySelector("#now").innerText === "go live"`)
+	p.get(`document.querySelector("#now").innerText === "go live" && document.querySelector("#now").click()`)
+	p.eventually("the leader", shows("#pods", "pod a: ● leader"))
+	p.catchUp()
+
+	// Create.
+	p.do("acts", "create", map[string]string{"name": "a", "deploymentName": "a", "replicas": "1"})
+	if command := p.text("#command-text"); !contains(command, "kubectl create") {
+		t.Errorf("the command of the act: %s", command)
+	}
+	p.receive("the Deployment", `step.kind === "response" && step.verb === "create" && step.status === 201`)
+	p.stepUntil("the event on the watch", `document.querySelector("#tokens .token.wire")?.textContent === "ADDED a"`)
+	p.stepUntil("the Foo in the Indexer", shows("#indexer-foos", "a "))
+	p.stepUntil("the decision of the handler", shows("#handler-foos", "a queued: added"))
+	p.stepUntil("the key in the queue", shows("#waiting", "a"))
+	p.stepUntil("the key at a worker", shows("#worker", "read Foo"))
+	p.stepUntil("that the cache has no Deployment", shows("#worker", "no Deployment cached"))
+	p.stepUntil("the write", shows("#worker", "CREATE deployments"))
+	p.shoot("live-create")
+	p.settle(1)
+	for _, lane := range []string{"foos", "deployments"} {
+		if light := p.text("#light-" + lane); light != "✓ current" {
+			t.Errorf("%s after the creation: %s", lane, light)
+		}
+		if newest, cached := p.text("#newest-"+lane), p.text("#cached-"+lane); newest != cached {
+			t.Errorf("the newest of %s is %s, the cached one %s", lane, newest, cached)
+		}
+	}
+
+	p.click("#play")
+	p.eventually("that nothing differs", shows("#caption", "Idle: nothing differs."))
+	p.click("#play")
+
+	// Scale, and the loop of the write.
+	p.do("acts", "scale", map[string]string{"name": "a", "replicas": "3"})
+	p.settle(3)
+	p.get(`lab.go(lab.player.steps.findLast((step) => step.kind === "response" && step.verb === "patch" && step.resource === "deployments" && step.status === 200).seq)`)
+	p.catchUp()
+	if loop := p.text("#detail"); !contains(loop, "THE LOOP OF THIS WRITE", "● patch deployments", "● its echo in the watch", "● in the Indexer", "● handler", "● key queued", "● sync") {
+		t.Errorf("the loop of the patch: %s", loop)
+	}
+	p.shoot("live-loop")
+	p.press("Escape")
+
+	// A deletion that the watch misses.
+	p.do("faults", "cutWatch", map[string]string{"lane": "deployments"})
+	p.receive("the end of the watch", `step.kind === "watchEnd" && step.lane === "deployments"`)
+	p.catchUp()
+	if reflector := p.text("#reflector-deployments"); !contains(reflector, "watch cut") {
+		t.Errorf("the Reflector of Deployments: %s", reflector)
+	}
+	p.do("acts", "deleteDeployment", map[string]string{"name": "a"})
+	p.receive("the deletion", `step.kind === "stored" && step.eventType === "DELETED" && step.lane === "deployments"`)
+	p.catchUp()
+	if light := p.text("#light-deployments"); !contains(light, "STALE") {
+		t.Errorf("the Indexer of Deployments: %s", light)
+	}
+	p.shoot("live-stale")
+	p.do("faults", "healWatch", map[string]string{"relist": "yes"})
+	p.receive("the tombstone", `step.kind === "handler" && step.eventType === "tombstone"`)
+	p.stepUntil("the tombstone", shows("#handler-deployments", "tombstone a"))
+	p.shoot("live-tombstone")
+	p.settle(3)
+
+	// Writes that fail.
+	p.do("faults", "failWrite", map[string]string{"count": "3", "code": "500"})
+	p.do("acts", "scale", map[string]string{"name": "a", "replicas": "2"})
+	p.receive("that Forget clears retries", `step.kind === "queueForget" && step.retries === 3`)
+	p.stepUntil("the first failure", shows("#limiter", "a ×1"))
+	p.stepUntil("the retry with a delay", shows("#delayed", "a in 5 ms"))
+	p.stepUntil("the third failure", shows("#limiter", "a ×3"))
+	p.shoot("live-failures")
+	p.stepUntil("that Forget cleared the retries", shows("#limiter", "no failures"))
+	if processing := p.text("#processing"); !contains(processing, "a #") {
+		t.Errorf("Forget took the key off what is processed: %s", processing)
+	}
+	p.settle(2)
+
+	// The leader is killed.
+	p.do("faults", "replicas", map[string]string{"count": "2"})
+	p.eventually("a leader and a standby", `(lab.player.seek(lab.player.steps.length), /pod .: ● leader/.test(document.querySelector("#pods").innerText) && /pod .: ○ standby/.test(document.querySelector("#pods").innerText))`)
+	leader := p.get("lab.shownPod").(string)
+	p.shoot("live-election")
+	p.do("faults", "killLeader", nil)
+	p.receive("another leader", fmt.Sprintf(`step.kind === "leader" && step.pod !== %q`, leader))
+	p.catchUp()
+	if pods := p.text("#pods"); !contains(pods, fmt.Sprintf("pod %s: ✕ ended", leader), "● leader") {
+		t.Errorf("the pods: %s", pods)
+	}
+	if shown := p.get("lab.shownPod"); shown == leader {
+		t.Errorf("the picture still shows pod %s", leader)
+	}
+	p.shoot("live-killed")
+}

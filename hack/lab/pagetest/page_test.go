@@ -1,0 +1,274 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pagetest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	labBinary   = flag.String("lab", "../../../.build/bin/lab", "the lab's `program`")
+	screenshots = flag.String("screenshots", "", "`directory` for screenshots of what the tests look at")
+)
+
+// page is a page in a browser.
+type page struct {
+	*testing.T
+	*browser
+}
+
+// newPage starts a browser. At the end of the test there must have been no error in the page.
+func newPage(t *testing.T) *page {
+	t.Helper()
+	b, err := startBrowser(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &page{t, b}
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.shoot("failed-" + t.Name())
+		}
+		b.close()
+		for _, text := range b.errors {
+			t.Errorf("error in the page: %s", text)
+		}
+	})
+	return p
+}
+
+func (p *page) open(url string, width, height int, scheme string) {
+	p.Helper()
+	if err := p.browser.open(url, width, height, scheme); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// get returns the value of an expression.
+func (p *page) get(expression string) any {
+	p.Helper()
+	value, err := p.evaluate(expression)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return value
+}
+
+// text returns what an element shows.
+func (p *page) text(selector string) string {
+	p.Helper()
+	return fmt.Sprint(p.get(fmt.Sprintf("document.querySelector(%q).innerText", selector)))
+}
+
+func (p *page) click(selector string) {
+	p.Helper()
+	p.get(fmt.Sprintf("document.querySelector(%q).click()", selector))
+}
+
+func (p *page) press(key string) {
+	p.Helper()
+	if err := p.key(key); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// eventually waits until an expression is true.
+func (p *page) eventually(what, expression string) {
+	p.Helper()
+	for deadline := time.Now().Add(90 * time.Second); p.get(expression) != true; {
+		if time.Now().After(deadline) {
+			p.Fatalf("timed out waiting for %s: %s\ncaption: %s", what, expression, p.text("#caption"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// stepUntil goes forward step by step, with the right arrow, until an expression about the picture is true.
+func (p *page) stepUntil(what, expression string) {
+	p.Helper()
+	began := p.get("lab.player.position")
+	found := p.get(fmt.Sprintf(`(() => {
+		while (!(%s)) {
+			if (lab.player.behind === 0 && lab.player.moving === null) return false;
+			document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+		}
+		return true;
+	})()`, expression))
+	if found != true {
+		p.Fatalf("not in the picture from step %v to %v: %s: %s", began, p.get("lab.player.position"), what, expression)
+	}
+}
+
+func (p *page) shoot(name string) {
+	p.Helper()
+	if *screenshots == "" {
+		return
+	}
+	if err := p.screenshot(filepath.Join(*screenshots, name+".png")); err != nil {
+		p.Error(err)
+	}
+}
+
+// shows returns an expression that says whether an element shows a text.
+func shows(selector, text string) string {
+	return fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text)
+}
+
+// recordedPage returns the address of the page with everything in one file, as the lab writes it.
+func recordedPage(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if output, err := exec.Command(*labBinary, "-docs="+dir).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v; make test-lab builds it\n%s", *labBinary, err, output)
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "lab.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + path
+}
+
+// overflowing returns the boxes of the picture whose text needs more room than they have, or that are outside of it.
+const overflowing = `(() => {
+	const outer = document.getElementById("picture").getBoundingClientRect();
+	return [...document.querySelectorAll("#picture .stop, #picture .cell")].filter((box) => {
+		const own = box.getBoundingClientRect(), body = box.querySelector(".body").getBoundingClientRect();
+		return own.left < outer.left || own.right > outer.right || own.bottom > outer.bottom || body.bottom > own.bottom + 1;
+	}).map((box) => box.id).join();
+})()`
+
+func TestLayout(t *testing.T) {
+	url := recordedPage(t)
+	for _, screen := range []struct {
+		name          string
+		width, height int
+		scheme        string
+	}{
+		{"desktop-light", 1280, 800, "light"}, {"desktop-dark", 1280, 800, "dark"}, {"phone-light", 390, 844, "light"}, {"phone-dark", 390, 844, "dark"},
+	} {
+		t.Run(screen.name, func(t *testing.T) {
+			p := newPage(t)
+			p.open(url, screen.width, screen.height, screen.scheme)
+			p.get("lab.player.pause(), lab.player.seek(Math.floor(lab.player.steps.length / 2)), 0")
+			p.get("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0))))")
+			p.shoot(screen.name)
+			if width := p.get("document.documentElement.scrollWidth").(float64); int(width) > screen.width {
+				t.Errorf("the page is %v wide", width)
+			}
+			if height := p.get("document.documentElement.scrollHeight").(float64); screen.width > 900 && int(height) > screen.height {
+				t.Errorf("the page is %v high", height)
+			}
+			if boxes := p.get(overflowing); boxes != "" {
+				t.Errorf("overflow: %s", boxes)
+			}
+			isDark := p.get(`getComputedStyle(document.body).color.match(/\d+/g).every((part) => part > 128)`)
+			if isDark != (screen.scheme == "dark") {
+				t.Errorf("dark: %v", isDark)
+			}
+		})
+	}
+}
+
+func TestReplay(t *testing.T) {
+	p := newPage(t)
+	p.open(recordedPage(t), 1280, 800, "light")
+	p.eventually("the first steps", "lab.player.position > 3")
+
+	p.click("#play")
+	position := p.get("lab.player.position").(float64)
+	p.press("ArrowRight")
+	p.eventually("a step forward", fmt.Sprintf("lab.player.position === %v", position+1))
+	p.press("ArrowLeft")
+	p.press("ArrowLeft")
+	p.eventually("two steps back", fmt.Sprintf("lab.player.position === %v", position-1))
+
+	// What is shown after seeking is what is shown after playing.
+	p.get(`document.querySelector("#at").value = 150, document.querySelector("#at").dispatchEvent(new Event("input"))`)
+	sought := p.text("#picture")
+	p.get("lab.player.seek(140), 0")
+	p.stepUntil("step 150", "lab.player.position === 150")
+	if stepped := p.text("#picture"); stepped != sought {
+		t.Errorf("after seeking:\n%s\nafter stepping:\n%s", sought, stepped)
+	}
+
+	p.get("lab.player.seek(0), 0")
+	p.stepUntil("a key that is processed", shows("#processing", "a #1"))
+	p.stepUntil("a request on its arrow", `document.querySelector("#tokens .token.wire")?.textContent.startsWith("CREATE") === true`)
+	p.stepUntil("the echo of a write", `document.querySelector("#tokens .token.wire")?.textContent.startsWith("↺") === true`)
+	p.stepUntil("a key that was added again", shows("#processing", "again"))
+	p.stepUntil("a delay", shows("#delayed", " in "))
+	p.click("#delayed .chip")
+	if detail := p.text("#detail"); !contains(detail, "default/a", "is added again when its delay has elapsed", "GLOSSARY") {
+		t.Errorf("detail of a key: %s", detail)
+	}
+	p.click("#indexer-foos h2 button")
+	if detail := p.text("#detail"); !contains(detail, "Indexer", "Listers read it") {
+		t.Errorf("detail of the Indexer: %s", detail)
+	}
+	p.press("Escape")
+
+	p.stepUntil("the tombstone", shows("#handler-deployments", "tombstone a"))
+	p.stepUntil("a failure that the rate limiter remembers", shows("#limiter", "a ×2"))
+	p.stepUntil("that Forget clears it", shows("#limiter", "no failures"))
+	p.get(`document.querySelector("#speed").value = "16", document.querySelector("#speed").dispatchEvent(new Event("change"))`)
+	p.click("#play")
+	p.eventually("the end", "lab.player.behind === 0")
+	p.get(`document.querySelector("#filter").value = "none", document.querySelector("#filter").dispatchEvent(new Event("input"))`)
+	if rows := p.get(`document.querySelectorAll("#rows .step").length`); rows != 0.0 {
+		t.Errorf("%v steps of a key that does not exist", rows)
+	}
+}
+
+// TestKeyboard checks that every stop and every item can be reached with the Tab key.
+func TestKeyboard(t *testing.T) {
+	p := newPage(t)
+	p.open(recordedPage(t), 1280, 800, "light")
+	p.get("lab.player.pause(), lab.player.seek(150), 0")
+	p.get("document.body.focus(), window.reached = new Set(), document.addEventListener('focusin', (event) => reached.add(event.target)), 0")
+	for range 120 {
+		p.press("Tab")
+	}
+	const missed = `[...document.querySelectorAll("#picture h2 button, #picture .chip, #bar button:enabled:not([hidden]), #rows, #detail")]
+		.filter((element) => !reached.has(element) && element.offsetParent).map((element) => element.innerText || element.id).join()`
+	if got := p.get(missed); got != "" {
+		t.Errorf("not reached: %s", got)
+	}
+}
+
+// TestManyFoos checks that the page keeps up with 1,000 Foos at once, by showing counts.
+func TestManyFoos(t *testing.T) {
+	p := newPage(t)
+	p.open(recordedPage(t), 1280, 800, "light")
+	p.get(`(() => {
+		const steps = [], time = new Date(lab.player.steps.at(-1).at + 1000).toISOString();
+		for (let i = 0; i < 1000; i++) {
+			const object = "default/many-" + i, at = { time, pod: "a", lane: "foos", object, resourceVersion: String(100000 + i) };
+			steps.push({ ...at, kind: "watchEvent", stop: "reflector", source: "wire", eventType: "ADDED" },
+				{ ...at, kind: "fifoPush", stop: "fifo", source: "inferred", eventType: "Added" }, { ...at, kind: "fifoPop", stop: "fifo", source: "inferred", eventType: "Added" },
+				{ ...at, kind: "indexerSet", stop: "indexer", source: "inferred" }, { ...at, kind: "handler", stop: "handler", source: "log", eventType: "add" },
+				{ time, pod: "a", kind: "queueAdd", stop: "queue", source: "log", key: object, priority: "high", why: "added" });
+		}
+		steps.forEach((step, i) => { step.seq = i + 1; });
+		lab.player.load(steps, false);
+		lab.player.speed = 1;
+		window.began = performance.now();
+		lab.player.play();
+	})()`)
+	p.eventually("a count on an arrow", `[...document.querySelectorAll("#tokens .count")].some((count) => /^×\d\d/.test(count.textContent))`)
+	p.eventually("nearly all steps", "lab.player.behind < 200")
+	if took := p.get("performance.now() - began").(float64); took > 20000 {
+		t.Errorf("6000 steps were shown in %v ms", took)
+	}
+	p.eventually("1000 keys", shows("#queue-sum", "1000 changes, 1000 keys"))
+	p.shoot("many")
+}

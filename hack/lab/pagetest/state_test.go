@@ -1,0 +1,349 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pagetest
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dop251/goja"
+)
+
+const recording = "../page/recording.jsonl"
+
+// newEngine returns a JavaScript engine with the functions of the page that are not about drawing, and the given steps.
+func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
+	t.Helper()
+	engine := goja.New()
+	script, err := os.ReadFile("../page/state.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.RunScript("state.js", string(script)); err != nil {
+		t.Fatal(err)
+	}
+	setJSON(t, engine, "steps", steps)
+	evaluate(t, engine, `
+		const frozen = (value) => JSON.stringify(value, (_, v) => v instanceof Map ? [...v] : v);
+		let state = labState.initial();
+		for (const step of steps) state = labState.next(state, step);
+		const pod = state.pods.get("a");`)
+	return engine
+}
+
+// setJSON sets a variable. Maps of Go itself would have no order.
+func setJSON(t *testing.T, engine *goja.Runtime, name string, value any) {
+	t.Helper()
+	content, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Set(name, string(content)); err != nil {
+		t.Fatal(err)
+	}
+	evaluate(t, engine, name+" = JSON.parse("+name+")")
+}
+
+func evaluate(t *testing.T, engine *goja.Runtime, script string) any {
+	t.Helper()
+	value, err := engine.RunString(script)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return value.Export()
+}
+
+// parseSteps reads steps, one a line. They get a number, a time and a pod if they have none.
+func parseSteps(t *testing.T, lines string) []map[string]any {
+	t.Helper()
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	var steps []map[string]any
+	scanner := bufio.NewScanner(strings.NewReader(lines))
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		line := strings.TrimSpace(scanner.Text())
+		if line == "" {
+			continue
+		}
+		step := map[string]any{"seq": len(steps) + 1, "time": began.Add(time.Duration(len(steps)) * time.Millisecond).Format(time.RFC3339Nano), "pod": "a"}
+		if err := json.Unmarshal([]byte(line), &step); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+func TestState(t *testing.T) {
+	for _, test := range []struct {
+		name, steps, expression string
+		want                    any
+	}{
+		{
+			name: "four changes are one key",
+			steps: `{"kind":"queueAdd","key":"default/a","priority":"high","why":"added"}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting","why":"scaled"}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}`,
+			expression: `pod.waiting.size + " key, " + pod.waiting.get("default/a").changes + " changes"`,
+			want:       "1 key, 4 changes",
+		},
+		{
+			name: "a key moves up to high priority, and not down",
+			steps: `{"kind":"queueAdd","key":"default/a","priority":"low"}
+				{"kind":"queueAdd","key":"default/b","priority":"high"}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
+				{"kind":"queueAdd","key":"default/b","priority":"low","merged":"waiting"}`,
+			expression: `[...pod.waiting.values()].map((item) => item.key + " " + item.priority).join()`,
+			want:       "default/b high,default/a high",
+		},
+		{
+			name: "a key that is added while it is processed waits when that is done",
+			steps: `{"kind":"workersStarted","count":2}
+				{"kind":"queueAdd","key":"default/a","priority":"high"}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}`,
+			expression: `[pod.waiting.size, pod.processing.get("default/a").again, pod.workers[0].key,
+				labState.next(state, {seq: 9, kind: "queueDone", key: "default/a", pod: "a", merged: "processing", time: "2026-01-01T12:00:01Z"})
+					.pods.get("a").waiting.get("default/a").changes].join()`,
+			want: "0,2,default/a,2",
+		},
+		{
+			name: "Forget clears the retries, and neither takes the key off the queue nor ends its processing",
+			steps: `{"kind":"workersStarted","count":2}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
+				{"kind":"queueDone","key":"default/a","worker":1}
+				{"kind":"queueReady","key":"default/a"}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
+				{"kind":"queueForget","key":"default/a","retries":1}`,
+			expression: `[pod.retries.size, pod.processing.has("default/a"), pod.processing.get("default/a").again].join()`,
+			want:       "0,true,1",
+		},
+		{
+			name: "of several delays of a key the earliest counts",
+			steps: `{"kind":"queueAddAfter","key":"default/a","delay":0.5}
+				{"kind":"queueAddAfter","key":"default/a","delay":1}
+				{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
+			expression: `pod.delayed.get("default/a").due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + pod.delayed.get("default/a").changes`,
+			want:       "500 ms, 3",
+		},
+		{
+			name: "the cache is stale until it has the newest resourceVersion",
+			steps: `{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
+				{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"99"}
+				{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"100","pod":""}`,
+			expression: `[labState.isStale(state, pod, "foos"), labState.isStale(state, pod, "deployments"), pod.lanes.foos.objects.get("default/a"),
+				labState.isStale(labState.next(state, {kind: "indexerSet", lane: "foos", object: "default/a", resourceVersion: "100", pod: "a"}), pod, "foos")].join()`,
+			want: "true,false,99,true",
+		},
+		{
+			name: "a deleted object leaves the cache",
+			steps: `{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"5","eventType":"Added"}
+				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"9","eventType":"Deleted"}`,
+			expression: `pod.lanes.deployments.objects.size + " at " + pod.lanes.deployments.resourceVersion`,
+			want:       "0 at 9",
+		},
+		{
+			name: "a relist replaces the cache",
+			steps: `{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"5","eventType":"Added"}
+				{"kind":"indexerSet","lane":"deployments","object":"default/b","resourceVersion":"6","eventType":"Added"}
+				{"kind":"watchStart","lane":"deployments","eventType":"list"}
+				{"kind":"watchEvent","lane":"deployments","object":"default/b","resourceVersion":"8","eventType":"ADDED","merged":"list"}
+				{"kind":"listed","lane":"deployments","count":1,"resourceVersion":"9"}
+				{"kind":"indexerReplaced","lane":"deployments","count":1,"resourceVersion":"9"}`,
+			expression: `[...pod.lanes.deployments.objects].join() + " at " + pod.lanes.deployments.resourceVersion`,
+			want:       "default/b,8 at 9",
+		},
+		{
+			name: "what is in the FIFO",
+			steps: `{"kind":"fifoPush","lane":"foos","object":"default/a","eventType":"Added"}
+				{"kind":"fifoPush","lane":"foos","object":"default/b","eventType":"Added"}
+				{"kind":"fifoPop","lane":"foos","object":"default/a","eventType":"Added"}`,
+			expression: `pod.lanes.foos.fifo.map((item) => item.object).join()`,
+			want:       "default/b",
+		},
+		{
+			name: "the loop of a write",
+			steps: `{"kind":"request","verb":"patch","resource":"deployments","object":"default/a","key":"default/a"}
+				{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
+				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"MODIFIED","echo":2}
+				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
+				{"kind":"handler","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"update"}
+				{"kind":"queueAdd","key":"default/a","priority":"high"}
+				{"kind":"syncStart","key":"default/a","worker":1}
+				{"kind":"syncEnd","key":"default/a","worker":1,"result":"success"}`,
+			expression: `labState.loops(state).map((loop) => [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.sync, loop.syncEnd]).join("; ")`,
+			want:       "1,2,3,4,5,6,7,8",
+		},
+		{
+			name: "the loop of a write whose event is faster than its response",
+			steps: `{"kind":"request","verb":"create","resource":"deployments","object":"default/a"}
+				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"ADDED"}
+				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
+				{"kind":"response","verb":"create","resource":"deployments","object":"default/a","status":201,"resourceVersion":"7","request":1,"echo":2}`,
+			expression: `labState.loops(state).map((loop) => [loop.request, loop.response, loop.event, loop.indexer]).join("; ")`,
+			want:       "1,4,2,3",
+		},
+		{
+			name: "what someone else writes is no loop",
+			steps: `{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"ADDED"}
+				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}`,
+			expression: `labState.loops(state).length`,
+			want:       int64(0),
+		},
+		{
+			name: "syncs and resyncs since the last request; Lease and watches are no requests",
+			steps: `{"kind":"request","verb":"patch","resource":"deployments"}
+				{"kind":"response","verb":"patch","resource":"deployments","status":200,"request":1}
+				{"kind":"queueAdd","key":"default/a","priority":"low","why":"resync"}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"syncStart","key":"default/a","worker":1}
+				{"kind":"queueAdd","key":"default/b","priority":"high","why":"added"}
+				{"kind":"queueGet","key":"default/b","worker":2}
+				{"kind":"syncStart","key":"default/b","worker":2}
+				{"kind":"request","verb":"update","resource":"leases"}
+				{"kind":"request","verb":"watch","resource":"foos","lane":"foos"}`,
+			expression: `[pod.requests, pod.quiet.syncs, pod.quiet.resyncs].join()`,
+			want:       "1,2,1",
+		},
+		{
+			name: "a watch that was cut, and the fault until it is healed",
+			steps: `{"kind":"watchStart","lane":"deployments"}
+				{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
+				{"kind":"watchEnd","lane":"deployments","why":"cut"}
+				{"kind":"watchStart","lane":"deployments"}`,
+			expression: `[labState.watchOf(state, pod, "deployments"), labState.watchOf(state, pod, "foos"), [...state.faults.keys()].join(),
+				labState.watchOf(labState.next(state, {kind: "fault", name: "healWatch"}), pod, "deployments")].join()`,
+			want: "cut,none,cutWatch/deployments,watching",
+		},
+		{
+			name: "a watch that has ended",
+			steps: `{"kind":"watchStart","lane":"deployments"}
+				{"kind":"watchEnd","lane":"deployments"}`,
+			expression: `labState.watchOf(state, pod, "deployments")`,
+			want:       "ended",
+		},
+		{
+			name: "the queue of a process ends with it, and another pod leads",
+			steps: `{"kind":"podStarted"}
+				{"kind":"leader"}
+				{"kind":"podStarted","pod":"b"}
+				{"kind":"workersStarted","count":2}
+				{"kind":"queueAdd","key":"default/a"}
+				{"kind":"queueReset"}
+				{"kind":"podExited"}
+				{"kind":"leader","pod":"b"}`,
+			expression: `[labState.shown(state), pod.state, pod.leader, pod.waiting.size, pod.workers.length].join()`,
+			want:       "b,exited,false,0,0",
+		},
+		{
+			name: "what slow motion holds",
+			steps: `{"kind":"held","stop":"reflector","lane":"foos","object":"default/a"}
+				{"kind":"held","stop":"reflector","lane":"foos","object":"default/b"}
+				{"kind":"released","stop":"reflector","lane":"foos","object":"default/a"}
+				{"kind":"held","stop":"request","lane":"deployments","object":"default/a"}`,
+			expression: `[pod.lanes.foos.reflector.held, pod.lanes.deployments.reflector.held, pod.held].join()`,
+			want:       "1,0,1",
+		},
+		{
+			name: "a new process has an empty queue",
+			steps: `{"kind":"queueAdd","key":"default/a","priority":"high"}
+				{"kind":"queueAddRateLimited","key":"default/b","delay":1,"retries":7}
+				{"kind":"queueReset"}`,
+			expression: `[pod.waiting.size, pod.delayed.size, pod.retries.size].join()`,
+			want:       "0,0,0",
+		},
+		{
+			name: "after steps were left out, only what is seen from then on is shown",
+			steps: `{"kind":"queueAdd","key":"default/a","priority":"high"}
+				{"kind":"summary","count":4000,"counts":{"queueGet":100},"pod":""}
+				{"kind":"queueAdd","key":"default/b","priority":"high"}`,
+			expression: `[state.dropped, ...pod.waiting.keys()].join()`,
+			want:       "4000,default/b",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := evaluate(t, newEngine(t, parseSteps(t, test.steps)), test.expression); got != test.want {
+				t.Errorf("%s\ngot  %v\nwant %v", test.expression, got, test.want)
+			}
+		})
+	}
+}
+
+// TestTravel checks which way each kind of step takes on the picture.
+func TestTravel(t *testing.T) {
+	const before = `{"kind":"podStarted"}
+		{"kind":"workersStarted","count":2}
+		{"kind":"queueGet","key":"default/a","worker":2}
+		{"kind":"handler","lane":"deployments","object":"default/a","eventType":"update"}
+		{"kind":"request","verb":"create","resource":"deployments","object":"default/written"}`
+	for _, test := range []struct{ step, want string }{
+		{`{"kind":"watchEvent","lane":"foos","object":"default/a","eventType":"ADDED"}`, "watch-foos: ADDED a"},
+		{`{"kind":"watchEvent","lane":"foos","object":"default/a","eventType":"ADDED","echo":3}`, "watch-foos: ↺ ADDED a"},
+		{`{"kind":"watchEvent","lane":"deployments","object":"default/written","eventType":"ADDED"}`, "watch-deployments: ↺ ADDED written"},
+		{`{"kind":"listed","lane":"foos","count":3}`, "list-foos: list: 3"},
+		{`{"kind":"fifoPush","lane":"foos","object":"default/a","eventType":"Added"}`, "push-foos: Added a"},
+		{`{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}`, "set-deployments: a 7"},
+		{`{"kind":"handler","lane":"foos","object":"default/a","eventType":"resync"}`, "call-foos: resync a"},
+		{`{"kind":"queueAdd","key":"default/a"}`, "add-deployments: a"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
+		{`{"kind":"queueAddRateLimited","key":"default/a","retries":2}`, "requeue: a: failure 2"},
+		{`{"kind":"queueForget","key":"default/a"}`, "forget: Forget"},
+		{`{"kind":"queueDone","key":"default/a"}`, "done: Done"},
+		{`{"kind":"sync","result":"read","lane":"foos","object":"default/a"}`, "read-foos: a"},
+		{`{"kind":"sync","result":"same","lane":"foos","object":"default/a"}`, "worker"},
+		{`{"kind":"request","verb":"patch","resource":"deployments","object":"default/a"}`, "request: PATCH deployments a"},
+		{`{"kind":"response","verb":"patch","resource":"deployments","status":200,"resourceVersion":"7"}`, "response: 200 rv 7"},
+		{`{"kind":"noResponse","verb":"patch","resource":"deployments"}`, "response: no response"},
+		{`{"kind":"watchEnd","stop":"reflector","lane":"foos"}`, "reflector-foos"},
+	} {
+		steps := parseSteps(t, before+"\n"+test.step)
+		last := len(steps) - 1
+		engine := newEngine(t, steps[:last])
+		setJSON(t, engine, "step", steps[last])
+		const expression = `(() => { const { arrow, stop, label } = labState.travel(state, step); return arrow ? arrow + ": " + label : stop; })()`
+		if got := evaluate(t, engine, expression); got != test.want {
+			t.Errorf("%s: %v, want %s", test.step, got, test.want)
+		}
+	}
+}
+
+// TestRecording checks what must hold in the recording of a real run, whatever happens in it.
+func TestRecording(t *testing.T) {
+	content, err := os.ReadFile(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := parseSteps(t, string(content))
+	engine := newEngine(t, steps)
+	if before := evaluate(t, engine, `frozen(labState.next(state))`); before != evaluate(t, engine, `labState.next(state, ...steps.slice(0, 100)), frozen(state)`) {
+		t.Error("next changes the state that it is given")
+	}
+	if at, want := evaluate(t, engine, `frozen(steps.reduce((state, step) => labState.next(state, step), labState.initial()))`),
+		evaluate(t, engine, `frozen(labState.next(labState.initial(), ...steps))`); at != want {
+		t.Error("the state depends on how many steps are taken together")
+	}
+	for expression, want := range map[string]any{
+		`labState.lanes.filter((lane) => labState.isStale(state, state.pods.get(labState.shown(state)), lane)).join()`:                      "",
+		`labState.loops(state).filter((loop) => !loop.event || !loop.handler).length`:                                                       int64(0),
+		`steps.filter((step) => !labState.travel(state, step).arrow && !labState.travel(state, step).stop).map((step) => step.kind).join()`: "",
+	} {
+		if got := evaluate(t, engine, expression); got != want {
+			t.Errorf("%s: %v, want %v", expression, got, want)
+		}
+	}
+	// The caches are what the API server has.
+	if got, want := evaluate(t, engine, `frozen(labState.lanes.map((lane) => [...state.pods.get(labState.shown(state)).lanes[lane].objects.keys()].sort()))`),
+		evaluate(t, engine, `frozen(labState.lanes.map((lane) => [...state.stored[lane].keys()].sort()))`); got != want {
+		t.Errorf("the caches have %v, the API server %v", got, want)
+	}
+}
