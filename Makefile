@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/monitoring hack/release
+MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/lab hack/lab/pagetest hack/monitoring hack/release
 
 .PHONY: help
 help: ## Show this help.
@@ -33,6 +33,7 @@ cluster: ## Build the local Kubernetes; takes minutes the first time.
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
+	go -C hack/lab test $(RACE) -skip TestLab .
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
@@ -55,8 +56,9 @@ test-cluster: cluster ## Test the local Kubernetes.
 	go -C hack/cluster test -count=1 ./...
 
 .PHONY: test-e2e
-test-e2e: cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.
+test-e2e: build cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.
 	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip 'TestRandomWalks|TestEndurance' . -args -subset=$(or $(SUBSET),$(COMMIT))
+	go -C hack/lab test -count=1 -run TestLab .
 
 .PHONY: test-faults
 test-faults: cluster ## Run the end-to-end tests with the complete fault matrix and a random walk.
@@ -65,6 +67,26 @@ test-faults: cluster ## Run the end-to-end tests with the complete fault matrix 
 .PHONY: soak
 soak: cluster ## Run random walks with faults for SOAK=30m; SEED=number SOAK=0 replays a failed walk.
 	go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0)
+
+.PHONY: lab
+lab: build-lab ## Watch the controller at work, and break it, on a page in the browser; TEXT=1 also prints each step.
+	@$(BIN)/lab $(if $(TEXT),-text)
+
+.PHONY: build-lab
+build-lab: build
+	@go -C hack/lab build -o ../../$(BIN)/lab .
+
+.PHONY: test-lab
+test-lab: build-lab cluster ## Test the page of the lab in a browser: Chromium.
+	go -C hack/lab/pagetest test -count=1 ./...
+
+.PHONY: lab-record
+lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built.
+	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl
+
+.PHONY: lab-docs
+lab-docs: ## Write the lab's page in a single file, and its exercises, to docs.
+	go -C hack/lab run . -docs=../../docs
 
 .PHONY: image
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.

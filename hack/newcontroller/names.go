@@ -89,7 +89,7 @@ func (n names) checkModule() error {
 		return fmt.Errorf("the last element is also the name of a namespace, and %s is reserved for Kubernetes", n.name)
 	}
 	// The other binaries in .build/bin.
-	if slices.Contains([]string{"cluster", "image", "release", "kubernetes", "etcd", "kwok", "kubectl"}, n.name) {
+	if slices.Contains([]string{"cluster", "image", "lab", "release", "kubernetes", "etcd", "kwok", "kubectl"}, n.name) {
 		return fmt.Errorf("the last element is also the name of the binary, and the project builds another one named %s", n.name)
 	}
 	return nil
