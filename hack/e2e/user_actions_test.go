@@ -62,12 +62,31 @@ func newUsers(t *testing.T, seed uint64) *users {
 	u := &users{t: t, random: rand.New(rand.NewPCG(seed, 0)), history: watchHistory(t, metav1.NamespaceAll)}
 	for range namespaceCount {
 		namespace := newNamespace(t)
+		t.Cleanup(func() { deleteFoos(t, namespace) })
 		u.namespaces = append(u.namespaces, namespace)
 		for i := range foosPerNamespace {
 			u.foos = append(u.foos, &declaredFoo{namespace: namespace, name: fmt.Sprintf("foo-%d", i)})
 		}
 	}
 	return u
+}
+
+// deleteFoos deletes all Foos of a namespace, and waits until they are gone. The deletion of a namespace may leave them behind for ever, if
+// the API server, which has just been restarted, does not list their resource yet.
+func deleteFoos(t *testing.T, namespace string) {
+	t.Helper()
+	ctx, client := context.Background(), sampleClient.SamplecontrollerV1alpha1().Foos(namespace) // The test's own context is done.
+	expectNoError(t, poll(ctx, convergence, func() error {
+		err := client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		foos, err := client.List(ctx, metav1.ListOptions{})
+		if err == nil && len(foos.Items) > 0 {
+			err = fmt.Errorf("namespace %s still has %d Foos", namespace, len(foos.Items))
+		}
+		return err
+	}))
 }
 
 // userActions are actions on an existing Foo, on Deployments in its namespace, or on both. Names often conflict.
