@@ -235,8 +235,8 @@ func TestDocsAreUpToDate(t *testing.T) {
 }
 
 func TestStepsAsText(t *testing.T) {
-	s := Step{Time: start, Source: inferred, Stop: "indexer", Lane: foos, Pod: "a", Key: "default/a", Object: "default/a", ResourceVersion: "7", What: "into the Indexer"}
-	want := fmt.Sprintf("%s  a  ~indexer     foos         default/a | 7 | into the Indexer", start.Local().Format("15:04:05.000"))
+	s := Step{Time: start, Source: inferred, Stop: "indexer", Lane: deployments, Pod: "a", Key: "default/a", Object: "default/a", ResourceVersion: "7", What: "into the Indexer"}
+	want := fmt.Sprintf("%s  a  ~indexer     deployments  default/a | 7 | into the Indexer", start.Local().Format("15:04:05.000"))
 	if got := s.String(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
