@@ -132,17 +132,17 @@ func TestExercises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	learn, err := os.ReadFile(filepath.Join(root, "docs/learn.md"))
+	glossary, err := os.ReadFile(filepath.Join(root, "docs/controller-client-go.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	anchors := []string{""}
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(learn), -1) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(glossary), -1) {
 		anchors = append(anchors, "#"+strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
 	}
 	for _, e := range all {
 		if !slices.Contains(anchors, e.Misunderstanding) {
-			t.Errorf("%s: docs/learn.md has no %s", e.ID, e.Misunderstanding)
+			t.Errorf("%s: docs/controller-client-go.md has no %s", e.ID, e.Misunderstanding)
 		}
 		hasChoices := len(e.Choices) > 1 && e.Answer >= 0 && e.Answer < len(e.Choices)
 		if hasChoices == (e.Number != nil) || e.Title == "" || e.Task == "" || e.Question == "" || e.Explanation == "" {

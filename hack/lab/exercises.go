@@ -23,7 +23,7 @@ type exercise struct {
 	Answer           int      `json:"answer,omitempty"` // index of the right choice
 	Number           *int     `json:"number,omitempty"` // to enter, without choices
 	Explanation      string   `json:"explanation"`
-	Misunderstanding string   `json:"misunderstanding,omitempty"` // anchor in docs/learn.md
+	Misunderstanding string   `json:"misunderstanding,omitempty"` // anchor in docs/controller-client-go.md
 }
 
 func readExercises() ([]exercise, error) {
@@ -65,7 +65,7 @@ done them. Answer each question before you open the answer.
 		}
 		explanation := e.Explanation
 		if e.Misunderstanding != "" {
-			explanation += " ([more](learn.md" + e.Misunderstanding + "))"
+			explanation += " ([more](controller-client-go.md" + e.Misunderstanding + "))"
 		}
 		fmt.Fprintf(&text, "<details><summary>Answer</summary>\n\n%s %s\n\n</details>\n", answer, explanation)
 	}
