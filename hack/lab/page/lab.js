@@ -47,7 +47,10 @@
   const list = new StepList(player, (seq) => go(seq));
   const detail = new Detail(player, (seq) => go(seq));
   detail.onChange = () => redraw();
-  const actions = new Actions(post);
+  const actions = new Actions((path, body) => {
+    if (!player.live) goLive(); // Whoever acts wants to see what follows.
+    return post(path, body);
+  });
   const exercises = new Exercises(post);
   exercises.onChange = () => redraw();
   exercises.onGo = (seq) => go(seq);
@@ -103,12 +106,15 @@
   function drawBar() {
     const { live, playing, behind } = player;
     const text = live ? (playing ? (behind > 3 ? `● live, ${behind} to show` : "● live") : `‖ paused, ${behind} behind`)
-      : player.steps.length === 0 ? "no steps yet" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
-    byId("mode").textContent = lab && lab.phase !== "live" && !live ? `${text} – ${lab.phase}: ${lab.progress || lab.error || ""}` : text;
+      : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
+    byId("mode").textContent = text;
+    byId("progress").hidden = !lab || lab.phase === "live";
+    if (lab) byId("progress").textContent = `${{ building: "The local Kubernetes is being built.", starting: "The lab starts.", failed: "The lab has failed:" }[lab.phase] || ""} ${lab.progress || lab.error || ""}`;
     byId("play").textContent = playing ? "‖ pause" : "▷ play";
     const canGoLive = lab && lab.phase === "live" && !live;
     byId("now").hidden = !(canGoLive || live && behind > 3);
     byId("now").textContent = canGoLive ? "go live" : "to now";
+    byId("now").classList.toggle("primary", Boolean(canGoLive));
     byId("back").disabled = player.position === 0;
     byId("forward").disabled = behind === 0;
     const at = byId("at");
@@ -163,14 +169,23 @@
     if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
   }
 
+  // offerRecording plays a recording while the cluster is built, which takes minutes. It is left to the user when to go live then.
+  async function offerRecording() {
+    if (lab.phase !== "building") return;
+    const response = await fetch("recording.jsonl");
+    const steps = parse(await response.text());
+    if (!player.live && player.steps.length === 0) playRecording(steps, "");
+  }
+
   function connect() {
     const events = new EventSource("steps");
+    let isOffered = false;
     events.addEventListener("state", (event) => {
-      const isFirst = lab === null;
       lab = JSON.parse(event.data);
-      if (isFirst && lab.phase !== "live") fetch("recording.jsonl").then((response) => response.text()).then((text) => {
-        if (!player.live && player.steps.length === 0) playRecording(parse(text), "");
-      });
+      if (lab.phase === "building" && !isOffered) {
+        isOffered = true;
+        setTimeout(offerRecording, 3000); // If all is built already, that is found out sooner.
+      }
       if (lab.phase === "live" && !player.live && player.steps.length === 0) goLive();
       redraw();
     });

@@ -4,7 +4,7 @@
 // What is beside and below the picture: details, steps, acts, faults and exercises.
 
 const seconds = (ms) => ms < 1 ? "0 ms" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
-const stopTitle = (step) => step.stop === "sync" ? "syncHandler" : (glossary.stops[step.stop] || { title: step.stop }).title;
+const stopTitle = (step) => step.stop === "sync" ? "syncHandler" : step.stop === "fault" && step.kind !== "fault" ? "Process" : (glossary.stops[step.stop] || { title: step.stop }).title;
 const laneName = (lane) => ({ foos: "Foos", deployments: "Deployments" })[lane] || "";
 
 // subject returns what a step is about. If there are several pods, it says which one.
@@ -288,7 +288,7 @@ class Actions {
     this.motion = element("select", { "aria-label": "Motion of the cluster", onchange: () => this.post("motion", { mode: this.motion.value, seconds: 2 }) },
       element("option", { value: "run" }, "full speed"), element("option", { value: "slow" }, "2 s each"), element("option", { value: "step" }, "a click each"));
     this.release = element("button", { type: "button", hidden: true, onclick: () => this.post("motion", { mode: "step", release: 1 }) }, "next");
-    return element("form", { onsubmit: (event) => event.preventDefault(), title: "Slow motion holds requests and watch events between the controller and the API server." },
+    return element("form", { className: "motion", onsubmit: (event) => event.preventDefault(), title: "Slow motion holds requests and watch events between the controller and the API server." },
       element("span", {}, "slow motion"), this.motion, this.release);
   }
 

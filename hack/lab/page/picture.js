@@ -139,8 +139,10 @@ class Picture {
       : waiting.length > 0 ? `${changes} ${changes === 1 ? "change" : "changes"}, ${waiting.length} ${waiting.length === 1 ? "key" : "keys"}`
         : "a key waits at most once";
     this.body("processing", processing.slice(0, 6), () => processing.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
-      this.chips(processing, 4, (item) => `${labState.short(item.key)} #${item.worker || "?"}${item.again ? ` + ${item.again} again` : ""}`,
-        (item) => ({ title: item.again ? `${item.key}: added ${item.again} times while it is processed; Done queues it once` : item.key }))));
+      this.chips(processing, 4, (item) => `${labState.short(item.key)} #${item.worker || "?"}`),
+      processing.filter((item) => item.again > 0).slice(0, 2).map((item) => element("span", {
+        className: "more", title: `${item.key} was added ${item.again} times while it is processed; Done queues it once`,
+      }, `${labState.short(item.key)} again`))));
     const row = (priority) => {
       const items = waiting.filter((item) => item.priority === priority);
       return element("div", { className: "row" }, element("span", { className: "label" }, priority),
