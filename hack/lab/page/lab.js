@@ -109,7 +109,7 @@
       : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
     byId("mode").textContent = text;
     byId("progress").hidden = !lab || lab.phase === "live";
-    if (lab) byId("progress").textContent = `${{ building: "The local Kubernetes is being built.", starting: "The lab starts.", failed: "The lab has failed:" }[lab.phase] || ""} ${lab.progress || lab.error || ""}`;
+    if (lab) byId("progress").textContent = `${{ building: "The local Kubernetes is being built:", starting: "The lab starts:", failed: "The lab has failed:" }[lab.phase] || ""} ${lab.progress || lab.error || ""}`;
     byId("play").textContent = playing ? "‖ pause" : "▷ play";
     const canGoLive = lab && lab.phase === "live" && !live;
     byId("now").hidden = !(canGoLive || live && behind > 3);
