@@ -389,7 +389,7 @@ class Picture {
     for (const [id, count] of this.counts) {
       const { path } = this.arrows.get(id);
       path.classList.add("busy");
-      const point = path.getPointAtLength(path.getTotalLength() * 0.5);
+      const point = path.getPointAtLength(path.getTotalLength() * (countAt[id] || 0.5));
       count.text.textContent = `×${count.number}`;
       count.text.setAttribute("x", point.x);
       count.text.setAttribute("y", point.y + 4);
@@ -413,6 +413,9 @@ class Picture {
     this.key = key;
   }
 }
+
+// countAt is where on their way arrows have their count that share a part of it with others.
+const countAt = { "add-foos": 0.2, "addAfter-foos": 0.35, "add-deployments": 0.8, "addAfter-deployments": 0.55, "read-foos": 0.25, "read-deployments": 0.4 };
 
 // towards returns the point at a distance from one point in the direction of another.
 function towards([x, y], [toX, toY], distance) {
