@@ -108,7 +108,7 @@ else
 
 The controller and a local Kubernetes are running; the Pods are simulated by kwok. Try this in another terminal:
 
-  export KUBECONFIG="${KUBECONFIG}" KUBECACHEDIR="${KUBECACHEDIR:-}" PATH="${PWD}/.build/bin:\$PATH"
+  export KUBECONFIG="${KUBECONFIG}" KUBECACHEDIR="${KUBECACHEDIR:-}" PATH="$(dirname "$(command -v kubectl)"):\$PATH"
 EOF
 fi
 cat <<EOF

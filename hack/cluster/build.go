@@ -34,9 +34,14 @@ var kwokStagePackages = []string{kwokModule + "/kustomize/stage/node/fast", kwok
 // KUBEBUILDER_ASSETS or PATH are linked, and the others are built from the module in sourceDir. The first build takes minutes
 // and reports its progress. Build does nothing if the binaries are up to date with the sources and the Go version. It can be
 // interrupted: packages that were compiled are cached, and binDir never contains a partial binary. Concurrent builds into the
-// same binDir wait for each other.
+// same binDir wait for each other. If the environment variable KUBERNETES is another minor version than the default one, all
+// binaries of that version are built, into a subdirectory of binDir.
 func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) error {
-	binDir, err := filepath.Abs(binDir)
+	binDir, err := filepath.Abs(versionDir(binDir))
+	if err != nil {
+		return err
+	}
+	modFile, err := moduleFile(sourceDir)
 	if err != nil {
 		return err
 	}
@@ -48,7 +53,7 @@ func Build(ctx context.Context, sourceDir, binDir string, progress io.Writer) er
 		return err
 	}
 	defer lock.Close()
-	b := &builder{sourceDir: sourceDir, binDir: binDir, lock: lock, progress: newProgress(progress)}
+	b := &builder{sourceDir: sourceDir, modFile: modFile, binDir: binDir, lock: lock, progress: newProgress(progress)}
 	defer b.progress.end()
 	if err := b.build(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -79,10 +84,10 @@ func lockFile(path string) (*os.File, error) {
 }
 
 type builder struct {
-	sourceDir, binDir string
-	lock              *os.File
-	progress          *progress
-	hinted            bool
+	sourceDir, modFile, binDir string
+	lock                       *os.File
+	progress                   *progress
+	hinted                     bool
 }
 
 // module is a module that binaries are built from.
@@ -99,7 +104,11 @@ func (b *builder) build(ctx context.Context) error {
 			return err
 		}
 	}
-	found := findInstalled(ctx, searchDirs(b.binDir), want)
+	var dirs []string
+	if minorVersion() == defaultVersion { // otherwise, exactly this version is wanted
+		dirs = searchDirs(b.binDir)
+	}
+	found := findInstalled(ctx, dirs, want)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -124,7 +133,7 @@ func (b *builder) build(ctx context.Context) error {
 // modules returns the modules that binaries are built from, by path.
 func (b *builder) modules(ctx context.Context) (map[string]module, error) {
 	const format = `{{.Path}} {{.Version}} {{with .Time}}{{.Format "2006-01-02T15:04:05Z07:00"}}{{end}}`
-	output, err := b.output(ctx, "list", "-m", "-f", format, etcdModule, kubernetesModule, kwokModule)
+	output, err := b.output(ctx, "list", "-modfile="+b.modFile, "-m", "-f", format, etcdModule, kubernetesModule, kwokModule)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +154,7 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.GOOS, runtime.GOARCH, version, buildFlags)
 	var sources []string
-	for _, pattern := range []string{"go.mod", "go.sum", "*.go"} {
+	for _, pattern := range []string{b.modFile, strings.TrimSuffix(b.modFile, ".mod") + ".sum", "*.go"} {
 		matches, err := filepath.Glob(filepath.Join(b.sourceDir, pattern))
 		if err != nil {
 			return "", err
@@ -251,7 +260,7 @@ func buildTargets(found *installed) (packages, tags []string) {
 // writeKwokStages writes the stages, which kwok's module contains, to one file.
 func (b *builder) writeKwokStages(ctx context.Context, path string) error {
 	const format = `{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}`
-	files, err := b.output(ctx, slices.Concat([]string{"list", "-f", format}, kwokStagePackages)...)
+	files, err := b.output(ctx, slices.Concat([]string{"list", "-modfile=" + b.modFile, "-f", format}, kwokStagePackages)...)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 // Options configure a cluster.
 type Options struct {
-	// BinDir is the directory that Build installed the binaries in.
+	// BinDir is the directory that was passed to Build. The environment variable KUBERNETES must be the same, too.
 	BinDir string
 	// Dir is the parent of the directory that the cluster creates for its data, certificates and logs. Default: BinDir/run.
 	Dir string
@@ -83,7 +83,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func (o Options) complete() (Options, error) {
 	var err error
-	if o.BinDir, err = filepath.Abs(o.BinDir); err != nil {
+	if o.BinDir, err = filepath.Abs(versionDir(o.BinDir)); err != nil {
 		return o, err
 	}
 	if o.Dir == "" {
@@ -190,7 +190,7 @@ func (c *Cluster) fail(err error) {
 // Dir returns the directory with the cluster's data, certificates and logs, which Stop removes.
 func (c *Cluster) Dir() string { return c.dir }
 
-// BinDir returns the absolute path of the directory that contains kubectl.
+// BinDir returns the absolute path of the directory that contains the binaries.
 func (c *Cluster) BinDir() string { return c.options.BinDir }
 
 // URL returns the URL of the API server.

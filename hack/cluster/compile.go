@@ -46,7 +46,7 @@ func ldflags(kubernetes module) string {
 
 // compile builds the packages into dir.
 func (b *builder) compile(ctx context.Context, packages, tags []string, ldflags, dir string) error {
-	flags := append(slices.Clone(buildFlags), "-tags="+strings.Join(tags, ","))
+	flags := append(slices.Clone(buildFlags), "-modfile="+b.modFile, "-tags="+strings.Join(tags, ","))
 	stale, err := b.stalePackages(ctx, slices.Concat(flags, []string{"-deps"}, packages))
 	if err != nil {
 		return err

@@ -200,12 +200,12 @@ func (i *installed) toBuild() []string { return slices.Sorted(maps.Keys(i.missin
 // assetsVariable is the variable with the directory of the binaries for envtest.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-// searchDirs returns the directories that may contain installed binaries: KUBEBUILDER_ASSETS and PATH, except binDir, to which
-// Build adds links.
+// searchDirs returns the directories that may contain installed binaries: KUBEBUILDER_ASSETS and PATH, except binDir and its
+// subdirectories, to which Build adds links.
 func searchDirs(binDir string) []string {
 	var dirs []string
 	for _, dir := range append([]string{os.Getenv(assetsVariable)}, filepath.SplitList(os.Getenv("PATH"))...) {
-		if dir != "" && !sameDir(dir, binDir) {
+		if dir != "" && !sameDir(dir, binDir) && !sameDir(filepath.Dir(dir), binDir) {
 			if absolute, err := filepath.Abs(dir); err == nil {
 				dirs = append(dirs, absolute)
 			}

@@ -27,7 +27,8 @@ const (
 const usage = `Usage:
   cluster build [-source DIR] [-bin-dir DIR]
       Build the local Kubernetes unless it is up to date. Binaries in KUBEBUILDER_ASSETS and PATH are used if they have a
-      usable version.
+      usable version. Another minor version of Kubernetes than the default one is built, and run, with the environment
+      variable KUBERNETES=1.35.
   cluster run [-bin-dir DIR] [-nodes N] [-- COMMAND ARG...]
       Start a cluster, run the command with its kubeconfig and kubectl, stop the cluster, and exit with the command's exit
       code. Without a command, run the cluster until Ctrl-C.
