@@ -285,12 +285,12 @@ func removePolicy(t *testing.T, m mutation, namespaces ...string) error {
 // policyManifest returns a MutatingAdmissionPolicy and its binding, named after the first namespace.
 func policyManifest(m mutation, namespaces []string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"List","items":[
-		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":%[1]q},"spec":{
+		{"apiVersion":"admissionregistration.k8s.io/v1beta1","kind":"MutatingAdmissionPolicy","metadata":{"name":%[1]q},"spec":{
 			"failurePolicy":"Fail","reinvocationPolicy":"Never",
 			"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"operations":["CREATE","UPDATE"],"resources":["deployments"]}]},
 			"matchConditions":[{"name":"mutated","expression":%[2]q}],
 			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":%[3]q}}]}},
-		{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{
+		{"apiVersion":"admissionregistration.k8s.io/v1beta1","kind":"MutatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{
 			"policyName":%[1]q,"matchResources":{"namespaceSelector":{"matchExpressions":[
 				{"key":"kubernetes.io/metadata.name","operator":"In","values":["%[4]s"]}]}}}}]}`,
 		namespaces[0], m.condition, "["+m.patch+"]", strings.Join(namespaces, `","`))

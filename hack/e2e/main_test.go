@@ -58,7 +58,9 @@ func runTests(m *testing.M) (code int, err error) {
 	if controllerBinary, err = buildController(dir); err != nil {
 		return 0, err
 	}
-	if local, err = cluster.Start(context.Background(), cluster.Options{BinDir: binDir}); err != nil {
+	// Kubernetes before 1.36 has no other version of MutatingAdmissionPolicy, and disables this one by default.
+	policies := []string{"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true"}
+	if local, err = cluster.Start(context.Background(), cluster.Options{BinDir: binDir, APIServerFlags: policies}); err != nil {
 		return 0, err
 	}
 	defer local.Stop()
