@@ -24,7 +24,7 @@ func checkCollisions(files []file, n names) error {
 	}
 	packages := map[string]*goPackage{}
 	for _, f := range files {
-		if path.Base(f.path) == "go.mod" {
+		if path.Ext(f.path) == ".mod" {
 			if err := checkRequirements(f, n); err != nil {
 				return err
 			}

@@ -85,7 +85,7 @@ func (f file) renamed(n names) (file, error) {
 	if f.path, err = n.rename(f.path, false); err != nil {
 		return f, fmt.Errorf("%s: %w", old, err)
 	}
-	if path.Base(f.path) == "go.sum" {
+	if path.Ext(f.path) == ".sum" {
 		return f, nil // A checksum may contain anything.
 	}
 	text, err := omit(string(f.content))

@@ -36,7 +36,7 @@ func TestRenamed(t *testing.T) {
 			"a.md", "```diff\n--- a/archiveplan.yaml\n+++ b/archiveplan.yaml\n@@ syncArchivePlan @@\n+archiveplan: # archiveplan's\n+++ b/archiveplan.go\n+\tarchivePlan(\"archiveplan\") // An archiveplan\n+\treturn archivePlan\n```\narchiveplan\n",
 		},
 		"omitted lines": {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
-		"checksums":     {"go.sum", "h1:foobar\n", "go.sum", "h1:foobar\n"},
+		"checksums":     {"1.35.sum", "h1:foobar\n", "1.35.sum", "h1:foobar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := file{path: test.path, content: []byte(test.content)}.renamed(archivePlanNames(t))
