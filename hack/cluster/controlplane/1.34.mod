@@ -1,4 +1,4 @@
-// The control plane of Kubernetes 1.34; see go.mod.
+// The control plane of Kubernetes 1.34; see go.mod. kwok requires cri-api and cri-client of a newer version.
 module k8s.io/sample-controller/hack/cluster/controlplane
 
 go 1.26.0
@@ -230,8 +230,6 @@ replace (
 	k8s.io/component-base => k8s.io/component-base v0.34.4
 	k8s.io/component-helpers => k8s.io/component-helpers v0.34.4
 	k8s.io/controller-manager => k8s.io/controller-manager v0.34.4
-	k8s.io/cri-api => k8s.io/cri-api v0.34.4
-	k8s.io/cri-client => k8s.io/cri-client v0.34.4
 	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.34.4
 	k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.34.4
 	k8s.io/endpointslice => k8s.io/endpointslice v0.34.4
