@@ -95,7 +95,11 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 	kubectl(t, c, "wait", "deployment/web", "--for=condition=Available", "--timeout="+testTimeout.String())
 
 	t.Run("version", func(t *testing.T) {
-		list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+		modFile, err := cluster.ModuleFile("controlplane")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := exec.CommandContext(t.Context(), "go", "list", "-modfile="+modFile, "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 		list.Dir = "controlplane"
 		version, err := list.Output()
 		if err != nil {
@@ -103,7 +107,7 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 		}
 		got := kubectl(t, c, "version")
 		for side, binary := range map[string]string{"Client": "kubectl", "Server": "kube-apiserver"} {
-			if path, err := os.Readlink(filepath.Join(binDir(), binary)); err != nil || filepath.IsAbs(path) {
+			if path, err := os.Readlink(filepath.Join(c.BinDir(), binary)); err != nil || filepath.IsAbs(path) {
 				t.Logf("%s is not built but installed: %s (%v)", binary, path, err)
 				continue
 			}
