@@ -8,8 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,23 +58,15 @@ func isNamed(name string) func(function) bool {
 	return func(f function) bool { return f.name == name }
 }
 
-// The table has every message that controller.go logs, and no other of this project.
+// The table has no message that controller.go no longer logs. One that the table lacks becomes a step of the kind log.
 func TestMessagesAreLogged(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "controller.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ignored := []string{"Setting up event handlers", "Starting Foo controller", "Waiting for informer caches to sync", "Started workers"}
-	found := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?:Info|ErrorWithContext)\((?:ctx, err, )?"([^"]+)"`).FindAllStringSubmatch(string(content), -1) {
-		found[match[1]] = true
-		if _, known := messages[match[1]]; !known && !slices.Contains(ignored, match[1]) {
-			t.Errorf("the table lacks %q", match[1])
-		}
-	}
 	for message := range messages {
 		isOfElection := strings.Contains(message, "lease")
-		if !found[message] && !isOfElection && message != "Deleting Foo" {
+		if !strings.Contains(string(content), strconv.Quote(message)) && !isOfElection && message != "Deleting Foo" {
 			t.Errorf("controller.go does not log %q", message)
 		}
 	}
