@@ -36,6 +36,7 @@ cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
 	go -C hack/lab test $(RACE) -skip TestLab .
+	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
