@@ -735,6 +735,44 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
+// What others do costs a bounded number of requests, however long it lasts. Resyncs, every 30 s, cost none.
+func TestRequestsInAnHour(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	for name, test := range map[string]struct {
+		objects objects
+		answers answers
+		want    map[string]int
+	}{
+		"overridden by admission": {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: returning(drifted)},
+			map[string]int{"get foos": 13, "patch deployments": 13, "update foos/status": 1}},
+		"rejected": {objects{newFoo()}, answers{createDeployment: webhook},
+			map[string]int{"get foos": 12, "create deployments": 13, "update foos/status": 1}},
+		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, map[string]int{"update foos/status": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.objects...)
+				f.answers = test.answers
+				stop, returned := f.run(t)
+				f.takeRequests()
+				for range 120 {
+					advance(30 * time.Second)
+					f.updateFoo(f.foo(t), f.foo(t))
+				}
+				stop()
+				must(t, <-returned)
+				got := map[string]int{}
+				for _, request := range f.takeRequests() {
+					got[strings.Join(strings.Fields(request)[:2], " ")]++
+				}
+				if !maps.Equal(got, test.want) {
+					t.Errorf("requests = %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
 func TestRejectedPruneIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		renamed := withDeploymentName("new-deployment")
