@@ -21,7 +21,8 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify lint test-unit test-docs test-monitoring test-e2e ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
+test: verify lint ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-unit test-docs test-monitoring
 
 .PHONY: build
 build: ## Build the controller binary.
