@@ -219,11 +219,14 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
 	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isResync", isResync)
 	switch {
-	case isResync:
-		c.enqueueLowPriority(foo, "resync")
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
+	case foo.IsObserved() && c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now()):
+		// Another instance may report something else: the two must not write the status in turns.
+		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "Deployment is in backoff")
+	case isResync:
+		c.enqueueLowPriority(foo, "resync")
 	default:
 		c.enqueueFooAfterDelay(foo, "status or metadata changed")
 	}
