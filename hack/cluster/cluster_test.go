@@ -85,7 +85,7 @@ func eventually(t *testing.T, check func() error) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // The cluster is polled.
 	}
 }
 

@@ -45,7 +45,7 @@ func TestEstimate(t *testing.T) {
 			if !e.compile(pkg) || e.compile(pkg) {
 				t.Errorf("compile(%q) is not true once", pkg)
 			}
-			time.Sleep(durations[i])
+			time.Sleep(durations[i]) // The clock of the bubble is fake: it advances, and no time passes.
 			if want, ok := want[e.compiled()-1]; ok && e.String() != want {
 				t.Errorf("after %v of %v and %d packages, the estimate is %q, want %q", time.Since(e.start), total, i+1, e, want)
 			}
@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 		p.print("start")
 		for i := range 60 {
 			p.show("compiling %d: %s", i, strings.Repeat("x", 100))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // By the fake clock of a bubble.
 		}
 		p.end()
 	}

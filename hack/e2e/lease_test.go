@@ -66,7 +66,8 @@ var leaseFaults = []struct {
 	}},
 }
 
-// delayLeaseReads delays what an instance does between a renewal that fails and an attempt to acquire the Lease again.
+// delayLeaseReads delays what an instance does between a renewal that fails and an attempt to acquire the Lease again. The sleep is the
+// fault: it makes the response slow.
 func delayLeaseReads(in *instance) {
 	in.proxy.SetRules(faults.Rule{
 		Verbs: []string{"get"}, Resources: []string{"leases"}, Fault: faults.During(func() { time.Sleep(renewDeadline / 2) }),

@@ -56,7 +56,7 @@ func startLab(t *testing.T) *liveLab {
 	})
 	live.wait("workers", func(s Step) bool { return s.Kind == "workersStarted" })
 	for !l.isLive() {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // The state is polled: it follows the step that was waited for.
 	}
 	return live
 }

@@ -327,7 +327,7 @@ func TestStepsWaitUntilSomebodyLooks(t *testing.T) {
 		go m.run(ctx, newTracer(&sources{}), s)
 		happen := func() {
 			m.record(time.Now(), func(t *tracer) { t.emit(Step{}) })
-			time.Sleep(quietPeriod / 2)
+			time.Sleep(quietPeriod / 2) // By the fake clock of the bubble.
 		}
 		for range 5 {
 			happen()

@@ -86,7 +86,7 @@ func (p *page) eventually(what, expression string) {
 		if time.Now().After(deadline) {
 			p.Fatalf("timed out waiting for %s: %s\ncaption: %s", what, expression, p.text("#caption"))
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // The page is polled.
 	}
 }
 
