@@ -1007,6 +1007,12 @@ func TestHandlers(t *testing.T) {
 	type handle func(f *fixture)
 	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
+	inBackoff := func(from, to *samplev1alpha1.Foo) handle {
+		return func(f *fixture) {
+			f.writeBackoff.Next(writeBackoffID(to), time.Now())
+			f.updateFoo(from, to)
+		}
+	}
 	deleteFoo := func(obj any) handle { return func(f *fixture) { f.enqueueFoo(obj, "deleted") } }
 	add := func(deployment *appsv1.Deployment) handle {
 		return func(f *fixture) { f.addDeployment(deployment, false) }
@@ -1032,6 +1038,9 @@ func TestHandlers(t *testing.T) {
 		{"Foo resynced", updateFoo(), low},
 		{"spec changed", updateFoo(v8, withGeneration(2)), highReset},
 		{"status changed", updateFoo(v8, observing(ours)), none}, // It is enqueued later.
+		{"Foo resynced, in backoff", inBackoff(newFoo(observing(ours)), newFoo(observing(ours))), none},
+		{"Foo resynced, in backoff, newest spec not observed", inBackoff(newFoo(), newFoo()), low},
+		{"spec changed, in backoff", inBackoff(newFoo(), newFoo(v8, observing(ours), withGeneration(2))), highReset},
 		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
 		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
 		{"Foo deleted", deleteFoo(newFoo()), high},
