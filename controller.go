@@ -213,7 +213,8 @@ func (c *Controller) addFoo(obj any, isInInitialList bool) {
 	c.enqueueFoo(foo, "added")
 }
 
-// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced.
+// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced. While its Deployment is in backoff, only a new
+// spec is a reason to sync.
 func (c *Controller) updateFoo(oldObj, newObj any) {
 	oldFoo, foo := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
