@@ -74,7 +74,7 @@ func run(ctx context.Context, o *options.Options) error {
 		}
 		config.Wrap(elector.Guard)
 	}
-	config.QPS, config.Burst = o.RequestLimit()
+	config.RateLimiter = o.RateLimiter()
 	kubeClient, err := kubernetes.NewForConfig(kubeconfig.WithProtobuf(config))
 	if err != nil {
 		return fmt.Errorf("building the Kubernetes clientset: %w", err)

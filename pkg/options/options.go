@@ -5,6 +5,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,12 +13,12 @@ import (
 	"math"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
@@ -49,26 +50,17 @@ type Options struct {
 	logging       *flag.FlagSet
 }
 
-// RequestLimit returns the QPS and the burst for a rest.Config. A QPS of -1 means no limit.
-func (o *Options) RequestLimit() (qps float32, burst int) {
-	switch {
-	case o.KubeAPIQPS == 0:
-		return -1, 0
-	case o.KubeAPIBurst == 0:
-		return float32(o.KubeAPIQPS), int(math.Ceil(o.KubeAPIQPS))
+// RateLimiter returns the rate limiter that all clients share, or nil if there is no limit.
+func (o *Options) RateLimiter() flowcontrol.RateLimiter {
+	if o.KubeAPIQPS == 0 {
+		return nil
 	}
-	return float32(o.KubeAPIQPS), o.KubeAPIBurst
-}
-
-// flagGroup has the flags of one topic.
-type flagGroup struct {
-	topic string
-	*flag.FlagSet
+	return flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS))))
 }
 
 // flagGroups returns the flags by topic, in the order in which -h prints them.
-func flagGroups(o *Options) []flagGroup {
-	group := func(topic string) flagGroup { return flagGroup{topic, flag.NewFlagSet(topic, flag.ContinueOnError)} }
+func flagGroups(o *Options) []*flag.FlagSet {
+	group := func(topic string) *flag.FlagSet { return flag.NewFlagSet(topic, flag.ContinueOnError) }
 
 	cluster := group("Cluster")
 	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
@@ -112,9 +104,9 @@ func flagGroups(o *Options) []flagGroup {
 
 	logging := group("Logging")
 	logging.StringVar(&o.LoggingFormat, "logging-format", logsapi.DefaultLogFormat, "`format` of the log: text or json")
-	klog.InitFlags(logging.FlagSet)
-	o.logging = logging.FlagSet
-	return []flagGroup{cluster, sync, process, leader, serving, logging}
+	klog.InitFlags(logging)
+	o.logging = logging
+	return []*flag.FlagSet{cluster, sync, process, leader, serving, logging}
 }
 
 // Parse parses and validates the arguments of the command line. For -h it writes the usage to out and returns flag.ErrHelp. Any other
@@ -139,10 +131,10 @@ func Parse(args []string, out io.Writer) (*Options, error) {
 	return o, o.validate()
 }
 
-func printUsage(groups []flagGroup, out io.Writer) {
+func printUsage(groups []*flag.FlagSet, out io.Writer) {
 	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nRuns the controller of Foos, which manages one nginx Deployment for each Foo.")
 	for _, group := range groups {
-		fmt.Fprintf(out, "\n%s:\n", group.topic)
+		fmt.Fprintf(out, "\n%s:\n", group.Name())
 		group.SetOutput(out)
 		group.PrintDefaults()
 	}
@@ -194,14 +186,10 @@ func (o *Options) validate() error {
 
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
-	if address == "" {
-		return true
+	_, port, err := net.SplitHostPort(cmp.Or(address, ":0"))
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
 	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	_, err = net.LookupPort("tcp", port)
 	return err == nil
 }
 
@@ -212,10 +200,6 @@ func (o *Options) SetUpLogging() error {
 	}
 	config := logsapi.NewLoggingConfiguration()
 	config.Format = o.LoggingFormat
-	verbosity, err := strconv.ParseUint(o.logging.Lookup("v").Value.String(), 10, 32)
-	if err != nil {
-		return err
-	}
-	config.Verbosity = logsapi.VerbosityLevel(verbosity)
+	config.Verbosity = logsapi.VerbosityLevel(o.logging.Lookup("v").Value.(flag.Getter).Get().(klog.Level))
 	return logsapi.ValidateAndApply(config, nil)
 }

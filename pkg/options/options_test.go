@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -36,12 +37,11 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestRequestLimit(t *testing.T) {
+func TestRateLimiter(t *testing.T) {
 	for args, want := range map[string]struct {
 		qps   float32
 		burst int
 	}{
-		"":                                      {-1, 0},
 		"-kube-api-qps=2.5":                     {2.5, 3},
 		"-kube-api-qps=20 -kube-api-burst=1000": {20, 1000},
 		"-kube-api-qps=20 -kube-api-burst=5":    {20, 5},
@@ -50,9 +50,18 @@ func TestRequestLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if qps, burst := o.RequestLimit(); qps != want.qps || burst != want.burst {
-			t.Errorf("RequestLimit() = %v, %d with %q, want %v, %d", qps, burst, args, want.qps, want.burst)
-		}
+		synctest.Test(t, func(t *testing.T) { // The clock of a bubble stands still, and no tokens are added.
+			limiter, burst := o.RateLimiter(), 0
+			for limiter.TryAccept() {
+				burst++
+			}
+			if limiter.QPS() != want.qps || burst != want.burst {
+				t.Errorf("RateLimiter() with %q: %v per second, burst %d, want %v, %d", args, limiter.QPS(), burst, want.qps, want.burst)
+			}
+		})
+	}
+	if limiter := (&Options{}).RateLimiter(); limiter != nil {
+		t.Errorf("RateLimiter() = %v without a limit, want nil", limiter)
 	}
 }
 
