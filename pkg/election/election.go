@@ -32,13 +32,8 @@ var (
 type Options struct {
 	// Namespace and Name are the Lease's.
 	Namespace, Name string
-	// LeaseDuration is how long standbys wait after the last renewal that they observed before they acquire the Lease. It must be
-	// whole seconds.
-	LeaseDuration time.Duration
-	// RenewDeadline is how long a leader retries to renew the Lease before it stops leading. It must be less than LeaseDuration.
-	RenewDeadline time.Duration
-	// RetryPeriod is the maximum time between two attempts. It must be less than RenewDeadline.
-	RetryPeriod time.Duration
+	// LeaseDuration, RenewDeadline and RetryPeriod are those of leaderelection.LeaderElectionConfig, but RetryPeriod is a maximum.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
 	ForbiddenTimeout time.Duration
 }
@@ -66,14 +61,12 @@ type Elector struct {
 	inFlight atomic.Int64
 }
 
-// New returns an elector with a client of its own, which has no rate limit, so that nothing delays a renewal.
+// New returns an elector with a client of its own: config must have no rate limit, so that nothing delays a renewal.
 func New(config *rest.Config, options Options) (*Elector, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("getting the hostname for the leader election: %w", err)
 	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
 	identity := resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())}
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, options.Namespace, options.Name, identity,
 		config, options.RenewDeadline)
@@ -84,7 +77,9 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 }
 
 func newElector(lock resourcelock.Interface, options Options) *Elector {
-	return &Elector{options: options, lock: newObservedLock(lock, options.ForbiddenTimeout)}
+	return &Elector{options: options, lock: &observedLock{
+		Interface: lock, forbiddenTimeout: options.ForbiddenTimeout, forbidden: make(chan error, 1), forbiddenSince: map[string]time.Time{},
+	}}
 }
 
 // Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before; after an error of lead,
@@ -146,7 +141,7 @@ func (e *Elector) release(ctx context.Context) error {
 	if e.lock.lastRenewal().IsZero() {
 		return nil // Another instance is the leader.
 	}
-	e.lock.clearRenewal() // From now on writes fail.
+	e.lock.setRenewal(time.Time{}) // From now on writes fail.
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		return e.inFlight.Load() == 0, nil
 	})

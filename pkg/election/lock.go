@@ -30,18 +30,11 @@ type observedLock struct {
 	forbiddenSince map[string]time.Time
 }
 
-func newObservedLock(lock resourcelock.Interface, forbiddenTimeout time.Duration) *observedLock {
-	return &observedLock{
-		Interface: lock, forbiddenTimeout: forbiddenTimeout, forbidden: make(chan error, 1),
-		forbiddenSince: map[string]time.Time{},
-	}
-}
-
 // Get implements resourcelock.Interface.
 func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.Identity() {
-		l.clearRenewal()
+		l.setRenewal(time.Time{})
 	}
 	l.observeForbidden(ctx, "get", err)
 	return record, raw, err
@@ -65,11 +58,9 @@ func (l *observedLock) observeWrite(
 	l.observeForbidden(ctx, verb, err)
 	switch {
 	case err == nil && record.HolderIdentity == l.Identity():
-		l.mutex.Lock()
-		defer l.mutex.Unlock()
-		l.renewed = sent
+		l.setRenewal(sent)
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		l.clearRenewal() // The Lease was released, or someone else has written or deleted it.
+		l.setRenewal(time.Time{}) // The Lease was released, or someone else has written or deleted it.
 	}
 	return err
 }
@@ -96,10 +87,10 @@ func (l *observedLock) observeForbidden(ctx context.Context, verb string, err er
 	}
 }
 
-func (l *observedLock) clearRenewal() {
+func (l *observedLock) setRenewal(at time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.renewed = time.Time{}
+	l.renewed = at
 }
 
 func (l *observedLock) lastRenewal() time.Time {

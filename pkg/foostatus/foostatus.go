@@ -5,6 +5,7 @@
 package foostatus
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func IsReported(foo *samplev1alpha1.Foo, stalled *StalledError) bool {
 // New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the two
 // must be given. The lastTransitionTime of a condition changes only if its status does.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *StalledError) samplev1alpha1.FooStatus {
-	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation, Conditions: foo.DeepCopy().Status.Conditions}
+	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions)}
 	if deployment != nil {
 		status.AvailableReplicas = deployment.Status.AvailableReplicas
 		status.Replicas = deployment.Status.Replicas

@@ -10,7 +10,7 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,10 +58,7 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 }
 
 // WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and keeps the last one.
-type WatchErrors struct {
-	lock sync.Mutex
-	last error
-}
+type WatchErrors struct{ last atomic.Pointer[error] }
 
 // Handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
 func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -71,14 +68,13 @@ func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, er
 	}
 	err = Explain(err)
 	klog.FromContext(ctx).Error(err, "Failed to list or watch; retrying", "type", reflector.TypeDescription())
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	w.last = err
+	w.last.Store(&err)
 }
 
 // Last returns the last error, or nil if there was none.
 func (w *WatchErrors) Last() error {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	return w.last
+	if last := w.last.Load(); last != nil {
+		return *last
+	}
+	return nil
 }

@@ -16,14 +16,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Limits that keep a slow client from holding a connection for ever.
-const (
-	readTimeout    = 5 * time.Second
-	writeTimeout   = 10 * time.Second
-	idleTimeout    = time.Minute
-	maxHeaderBytes = 16 << 10
-)
-
 // Health returns a handler for /livez and /healthz, which run the check live, and for /readyz, which runs the check ready. If a check
 // returns an error, the status is 500 and the body says why.
 func Health(live, ready func() error) http.Handler {
@@ -63,12 +55,8 @@ func Start(ctx context.Context, address string, handler http.Handler) (stop func
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "address", listener.Addr().String())
 	logger.V(2).Info("Serving")
-	server := &http.Server{
-		Handler:        handler,
-		ReadTimeout:    readTimeout,
-		WriteTimeout:   writeTimeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
+	server := &http.Server{ // The limits keep a slow client from holding a connection forever.
+		Handler: handler, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	done := make(chan struct{})
 	go func() {
