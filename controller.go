@@ -40,7 +40,6 @@ import (
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/priorityqueue"
-	"k8s.io/sample-controller/pkg/signals"
 )
 
 const controllerAgentName = "sample-controller"
@@ -61,10 +60,9 @@ const (
 	// DefaultImage is the image of the nginx container unless Config says otherwise.
 	DefaultImage = "nginx:latest"
 
-	// containerName is the name of the container whose image the controller sets.
 	containerName = "nginx"
-	// statusDelay is how long changes of a status are collected before the Foo is synced. A rollout makes many of the Deployment's, and
-	// someone else who writes the Foo's must not make this controller write as fast.
+	// statusDelay batches status changes. A rollout changes the Deployment's status many times, and another client that writes the Foo's
+	// status must not make this controller write at the same rate.
 	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is how long a sync waits for a stale cache unless a watch event comes earlier.
 	staleCacheDelay = time.Second
@@ -99,11 +97,9 @@ type Controller struct {
 	// is processed by one worker at a time.
 	workqueue *priorityqueue.Queue[cache.ObjectName]
 	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
-	// or someone else keeps changing or deleting it. The workqueue's own backoff is for all other errors.
-	writeBackoff *flowcontrol.Backoff
-	// statusWriter writes statuses, and remembers those that a CRD that is older than this program does not store.
-	statusWriter *foostatus.Writer
-	// consistencyStore keeps a sync from acting on a cache that is older than the last write for the same Foo.
+	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
+	writeBackoff     *flowcontrol.Backoff
+	statusWriter     *foostatus.Writer
 	consistencyStore *consistency.Store
 
 	eventBroadcaster record.EventBroadcaster
@@ -112,8 +108,8 @@ type Controller struct {
 	config           Config
 }
 
-// NewController returns a controller and registers its event handlers with the two informers, which may be running already. Of several
-// configs the last value that is set counts.
+// NewController returns a controller and registers its event handlers with the two informers, which may be running already. If several
+// configs set a field, the last one wins.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
@@ -186,8 +182,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return nil
 	}
 
-	syncCtx, cancel := signals.WithGracePeriod(ctx, c.config.ShutdownTimeout)
-	defer cancel()
+	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
+	defer cancelSyncs(nil)
 	go wait.UntilWithContext(ctx, func(context.Context) { c.writeBackoff.GC() }, time.Minute)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
@@ -199,6 +195,11 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
+	timeout := c.config.ShutdownTimeout
+	timer := time.AfterFunc(timeout, func() {
+		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", timeout))
+	})
+	defer timer.Stop()
 	running.Wait()
 	return context.Cause(syncCtx)
 }
@@ -369,7 +370,8 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.workqueue.AddAfter(objectRef, delay)
 	case isStalled:
 		result, delay = metrics.Stalled, c.workqueue.AddRateLimited(objectRef)
-	case isConflict(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Another client has just changed or deleted an object, which is not a failure.
 		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
 	default:
 		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
@@ -377,11 +379,6 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	logger.V(4).Info("Finished syncing", "duration", timer.Finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
-}
-
-// isConflict reports whether err says that an object has just been changed or deleted by someone else, which is not a failure.
-func isConflict(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events. It
@@ -417,7 +414,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	if err == nil && !c.isInWriteBackoff(ctx, foo) {
+	if err == nil && !written && !c.isInWriteBackoff(ctx, foo) {
 		c.writeBackoff.Reset(writeBackoffID(foo))
 	}
 	return c.report(ctx, foo, deployment, written, err)
@@ -430,7 +427,12 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Deployment is not in the cache", "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
-		return c.writeDeployment(ctx, foo, nil, c.newDesiredDeployment(foo))
+		desired := newDeployment(foo)
+		setDesiredState(desired, foo, c.config.Image)
+		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
+			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
+		}
+		return c.writeDeployment(ctx, foo, nil, desired)
 	}
 	if err != nil {
 		return nil, false, err
@@ -458,17 +460,19 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	return deployment, false, nil
 }
 
-// writeDeployment creates the desired Deployment of a Foo or, if one was found, patches that. If the API server rejects it, or someone else
+// writeDeployment creates the desired Deployment of a Foo or, if one was found, patches that. If the API server rejects it, or another client
 // keeps changing or deleting it, that is done with backoff only.
 func (c *Controller) writeDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	if c.isInWriteBackoff(ctx, foo) {
-		return found, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected), foostatus.Overridden(found, desired))
+	if c.isInWriteBackoff(ctx, foo) { // What is reported already is not refreshed: others may change the Deployment at any rate.
+		return found, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected),
+			foostatus.Reported(foo, foostatus.DeploymentOverridden), foostatus.Overridden(found, desired))
 	}
-	// A new spec is acted on at once. In any other case it may be the cached Foo that is wrong: it may have been changed or deleted while
-	// its watch was interrupted.
-	isNewSpec := !foo.IsObserved() && c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID) == (found != nil)
+	// The first creation for a Foo needs no live read, nor does a patch for a new spec by a process that has written for this Foo before.
+	// In any other case the cached Foo may be stale: it may have been changed or deleted while its watch was interrupted.
+	hasWritten := c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID)
+	isNewSpec := !foo.IsObserved() && (found == nil) != hasWritten
 	if !isNewSpec {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
@@ -487,17 +491,19 @@ func (c *Controller) writeDeployment(
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, written.ResourceVersion)
 
 	// Admission may have changed what was written.
-	desired = written.DeepCopy()
-	setDesiredState(desired, foo, c.config.Image)
-	isDesired := equality.Semantic.DeepEqual(written, desired)
+	expected := written.DeepCopy()
+	setDesiredState(expected, foo, c.config.Image)
+	isDesired := equality.Semantic.DeepEqual(written, expected)
 	if foo.IsObserved() || !isDesired {
 		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
 	}
 	if !isDesired {
-		return written, false, foostatus.Overridden(written, desired)
+		return written, false, foostatus.Overridden(written, expected)
 	}
-	// What has been overridden counts as overridden until it has stayed in its desired state for the backoff.
-	return written, true, foostatus.Reported(foo, foostatus.DeploymentOverridden)
+	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for the backoff.
+		return written, true, foostatus.Overridden(found, desired)
+	}
+	return written, true, nil
 }
 
 // createDeployment creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if
@@ -596,7 +602,7 @@ func writeBackoffID(foo *samplev1alpha1.Foo) string {
 func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, written bool, syncErr error) error {
 	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
-	if isStalled {
+	if isStalled && stalled.Reason != ErrResourceExists {
 		stalled.RetryAfter = c.writeBackoff.Get(writeBackoffID(foo))
 	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
@@ -606,12 +612,15 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	differs := !equality.Semantic.DeepEqual(foo.Status, status)
 	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
 	if differs {
-		if err := c.updateFooStatus(ctx, foo, status); err != nil {
-			if written { // The next sync cannot see in the status that this generation has been written.
+		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
+		if err != nil {
+			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
 				c.writeBackoff.Next(writeBackoffID(foo), time.Now())
 			}
 			return err
 		}
+		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
 	}
 	switch {
 	case isStalled && !foostatus.IsReported(foo, stalled):
@@ -623,29 +632,8 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	return syncErr
 }
 
-// updateFooStatus writes the status of a Foo, and nothing else of it.
-func (c *Controller) updateFooStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) error {
-	updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
-	if err != nil {
-		return err
-	}
-	klog.FromContext(ctx).V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
-	return nil
-}
-
 func nameConflict(foo *samplev1alpha1.Foo) error {
 	return &foostatus.StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
-}
-
-// newDesiredDeployment returns the Deployment to create for a Foo. A rename keeps the number of replicas if the Foo does not set it.
-func (c *Controller) newDesiredDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
-	deployment := newDeployment(foo)
-	setDesiredState(deployment, foo, c.config.Image)
-	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
-		deployment.Spec.Replicas = superseded[0].Spec.Replicas
-	}
-	return deployment
 }
 
 // newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and

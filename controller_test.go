@@ -557,6 +557,9 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": webhook},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
 			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, result: denied},
+		{name: "renamed twice", result: result{prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), "", isAvailable.ready},
+			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
+			requests: []string{getFoo, pruneDeployment, getFoo, strings.ReplaceAll(pruneDeployment, "example", "other")}},
 		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
 			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, pruneDeployment}, result: isAvailable},
 		{name: "superseded being deleted", result: isAvailable,
@@ -644,17 +647,6 @@ func TestLiveFooHasChanged(t *testing.T) {
 	}
 }
 
-func TestPruneSeveral(t *testing.T) {
-	renamed := withDeploymentName("new-deployment")
-	replacement := newDeploymentFor(newFoo(renamed), available)
-	f := newFixture(t, newFoo(renamed, observing(replacement)), replacement,
-		newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available))
-	must(t, f.syncHandler(t.Context(), objectRef))
-	pruneOther := strings.ReplaceAll(pruneDeployment, "example", "other")
-	want := []string{getFoo, pruneDeployment, getFoo, pruneOther}
-	f.verifyRequests(t, want...)
-}
-
 func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
@@ -678,55 +670,59 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	})
 }
 
-func TestRepeatedlyDeletedDeployment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours := newDeploymentFor(newFoo(), available)
-		f := newFixture(t, newFoo(observing(ours)), ours)
-		for _, want := range []int{1, 1, 1} { // However often it is deleted within the backoff.
-			creations := 0
-			for range 20 {
-				_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
-				f.fillCaches(t)
-				_ = f.syncHandler(t.Context(), objectRef) // Not all of them succeed.
-				creations += strings.Count(strings.Join(f.takeRequests(), ";"), createDeployment)
-			}
-			if creations != want {
-				t.Errorf("got %d creations, want %d", creations, want)
-			}
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "was deleted again")
-			f.endBackoff()
-		}
-	})
-}
-
-// Others may cause syncs at any rate, but not writes.
+// Others may cause syncs at any rate, but not writes: within the backoff, which doubles, there is one.
 func TestWritesAreBounded(t *testing.T) {
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
+	rolledOut, overridden := newFoo(observing(newDeploymentFor(newFoo()))), returning(drifted)
+	nobody := func(*testing.T, *fixture) {}
+	replicas := int32(9)
+	scale := func(t *testing.T, f *fixture) { f.edit(t, ours, withReplicas(replicas)) }
+	scaleElsewhere := func(t *testing.T, f *fixture) {
+		replicas++
+		scale(t, f)
+	}
+	remove := func(_ *testing.T, f *fixture) {
+		_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
+	}
 	for name, test := range map[string]struct {
-		foo     *samplev1alpha1.Foo
-		answers answers
+		objects   objects
+		answers   answers
+		interfere func(*testing.T, *fixture)
+		write     string
 	}{
-		"restored at once":                             {newFoo(observing(ours)), nil},
-		"restored at once, status cannot be written":   {newFoo(), answers{updateStatus: unavailable}},
-		"patch is rejected":                            {newFoo(observing(ours)), answers{patchDeployment: webhook}},
-		"patch is rejected, status cannot be written":  {newFoo(), answers{patchDeployment: webhook, updateStatus: unavailable}},
-		"patch is overridden by admission":             {newFoo(observing(ours)), answers{patchDeployment: returning(drifted)}},
-		"overridden, and the status cannot be written": {newFoo(), answers{patchDeployment: returning(drifted), updateStatus: unavailable}},
+		"restored at once": {objects{newFoo(observing(ours)), drifted}, nil, scale, patchDeployment},
+		"restored at once, status cannot be written": {objects{newFoo(), drifted}, answers{updateStatus: unavailable}, scale,
+			patchDeployment},
+		"restored at once, another status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
+			patchDeployment},
+		"another value at once": {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
+		"deleted at once":       {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
+		"patch is rejected":     {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: webhook}, nobody, patchDeployment},
+		"patch is rejected, status cannot be written": {objects{newFoo(), drifted},
+			answers{patchDeployment: webhook, updateStatus: unavailable}, nobody, patchDeployment},
+		"patch is overridden by admission": {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: overridden}, nobody,
+			patchDeployment},
+		"patch is overridden by admission, status cannot be written": {objects{newFoo(), drifted},
+			answers{patchDeployment: overridden, updateStatus: unavailable}, nobody, patchDeployment},
+		"prune is rejected": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, answers{deleteDeployment: webhook}, nobody,
+			deleteDeployment},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.foo, drifted)
-				maps.Copy(f.answers, test.answers)
-				for range 3 {
-					patches := 0
+				f := newFixture(t, test.objects...)
+				f.answers = test.answers
+				for i := range 3 {
+					writes := 0
 					for range 10 {
-						_ = f.syncHandler(t.Context(), objectRef) // It fails.
-						patches += strings.Count(strings.Join(f.takeRequests(), ";"), patchDeployment)
-						f.edit(t, ours, withReplicas(9))
+						test.interfere(t, f)
 						f.fillCaches(t)
+						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
+						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
 					}
-					if patches != 1 {
-						t.Errorf("got %d patches within the backoff, want 1", patches)
+					if backoff := f.writeBackoff.Get(writeBackoffID(newFoo())); writes != 1 || backoff != time.Second<<i {
+						t.Errorf("round %d: %d writes within a backoff of %s, want 1 within %s", i, writes, backoff, time.Second<<i)
 					}
 					f.endBackoff()
 				}
@@ -773,28 +769,6 @@ func TestRequestsInAnHour(t *testing.T) {
 	}
 }
 
-func TestRejectedPruneIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		renamed := withDeploymentName("new-deployment")
-		replacement := newDeploymentFor(newFoo(renamed), available)
-		f := newFixture(t, newFoo(renamed, observing(replacement)), newDeploymentFor(newFoo(), available), replacement)
-		f.answers[deleteDeployment] = webhook
-		for i := range 4 {
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-			f.fillCaches(t)
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-			f.verifyRequests(t)
-			if got, want := f.writeBackoff.Get(writeBackoffID(newFoo())), time.Second<<i; got != want {
-				t.Errorf("backoff = %s, want %s", got, want)
-			}
-			f.endBackoff()
-		}
-		delete(f.answers, deleteDeployment)
-		must(t, f.syncHandler(t.Context(), objectRef))
-		f.verifyRequests(t, getFoo, pruneDeployment, updateStatus)
-	})
-}
-
 // A name conflict that a live read has shown does not delay the creation once the name is free.
 func TestFreedNameThatWasNotCached(t *testing.T) {
 	f := newFixture(t, newFoo())
@@ -804,29 +778,6 @@ func TestFreedNameThatWasNotCached(t *testing.T) {
 	f.fillCaches(t)
 	must(t, f.syncHandler(t.Context(), objectRef))
 	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
-}
-
-func TestTransientErrorWhileStalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		// The transient error is retried like a first one, but errors of both kinds in turns do not reset each other's backoff.
-		for i, test := range []struct {
-			answer  answer
-			backoff time.Duration
-			retries int
-		}{{webhook, 1, 0}, {webhook, 2, 0}, {unavailable, 2, 1}, {webhook, 4, 0}, {unavailable, 4, 1}} {
-			f.answers[createDeployment] = test.answer
-			f.workqueue.Add(objectRef)
-			f.processNextWorkItem(t.Context())
-			backoff, retries := f.writeBackoff.Get(writeBackoffID(newFoo())), f.workqueue.NumRequeues(objectRef)
-			if want := test.backoff * time.Second; backoff != want || retries != test.retries {
-				t.Errorf("step %d: backoff %s and %d retries, want %s and %d", i, backoff, retries, want, test.retries)
-			}
-			advance(time.Minute) // Past every backoff.
-			f.workqueue.Get()
-			f.workqueue.Done(objectRef)
-		}
-	})
 }
 
 func TestSeveralSupersededDeployments(t *testing.T) {
@@ -842,17 +793,20 @@ func TestSeveralSupersededDeployments(t *testing.T) {
 	}
 }
 
-func TestWarningOncePerError(t *testing.T) {
+func TestStalledIsReportedOnce(t *testing.T) {
 	overridden := newDeploymentFor(newFoo(), withReplicas(9))
 	f := newFixture(t, newFoo(), overridden)
 	f.answers[patchDeployment] = returning(overridden)
-	verifyError(t, f.syncHandler(t.Context(), objectRef), "spec.replicas")
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	ctx := klog.NewContext(t.Context(), logger)
+	verifyError(t, f.syncHandler(ctx, objectRef), "spec.replicas")
 	f.edit(t, newDeploymentFor(newFoo()), withReplicas(9), available)
 	f.fillCaches(t)
-	verifyError(t, f.syncHandler(t.Context(), objectRef), "spec.replicas")
+	verifyError(t, f.syncHandler(ctx, objectRef), "spec.replicas")
 	f.verifyRequests(t, updateStatus)
-	if events := len(f.fakeRecorder.Events); events != 1 {
-		t.Errorf("got %d events, want 1", events)
+	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
+		t.Errorf("got %d events and %d log lines, want 1 of each", events, lines)
 	}
 }
 
@@ -980,18 +934,6 @@ func TestOverriddenByAnotherController(t *testing.T) {
 	})
 }
 
-func TestStalledIsLoggedOnce(t *testing.T) {
-	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), notControlled))
-	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	for range 3 {
-		verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), "already exists")
-		f.fillCaches(t)
-	}
-	if log := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); strings.Count(log, "Foo is stalled") != 1 {
-		t.Errorf("log = %q, want one line", log)
-	}
-}
-
 func TestHandlers(t *testing.T) {
 	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid")) // It desires the same Deployment.
 	v8, superseded := withResourceVersion("8"), withName("superseded")
@@ -999,9 +941,6 @@ func TestHandlers(t *testing.T) {
 	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
 	tombstoneOf := func(deployment *appsv1.Deployment) cache.DeletedFinalStateUnknown {
 		return cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(deployment).String(), Obj: deployment}
-	}
-	withRef := func(change func(*metav1.OwnerReference)) *appsv1.Deployment {
-		return newDeploymentFor(newFoo(), func(object metav1.Object) { change(&object.GetOwnerReferences()[0]) })
 	}
 
 	type handle func(f *fixture)
@@ -1049,11 +988,7 @@ func TestHandlers(t *testing.T) {
 		{"Deployment added", add(ours), high},
 		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
 		{"not controlled", add(another), none},
-		{"earlier Foo", add(withRef(func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" })), none},
-		{"another kind", add(withRef(func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" })), none},
-		{"another group", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1" })), none},
-		{"another version", add(withRef(func(ref *metav1.OwnerReference) { ref.APIVersion = samplev1alpha1.GroupName + "/v1" })), high},
-		{"owner but not controller", add(withRef(func(ref *metav1.OwnerReference) { ref.Controller = nil })), none},
+		{"earlier Foo", add(newDeploymentFor(newFoo(withUID("earlier-uid")))), none},
 		{"Deployment changed", update(ours, ours8), high},
 		{"Deployment resynced", update(ours, ours), none},
 		{"not controlled, changed", update(another, another8), none},
@@ -1108,27 +1043,19 @@ func TestHandlers(t *testing.T) {
 
 // Whoever writes a status, of the Deployment or of the Foo, causes one sync per statusDelay, however fast that is.
 func TestStatusDelay(t *testing.T) {
-	v8, v9 := withResourceVersion("8"), withResourceVersion("9")
-	for name, updates := range map[string][2]func(f *fixture){
-		"Deployment": {
-			func(f *fixture) {
-				f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, v8))
-			},
-			func(f *fixture) {
-				f.updateDeployment(newDeploymentFor(newFoo(), available, v8), newDeploymentFor(newFoo(), v9))
-			},
+	v8 := withResourceVersion("8")
+	for name, update := range map[string]func(f *fixture){
+		"Deployment": func(f *fixture) {
+			f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, v8))
 		},
-		"Foo": {
-			func(f *fixture) { f.updateFoo(newFoo(), newFoo(v8, observing(newDeploymentFor(newFoo())))) },
-			func(f *fixture) { f.updateFoo(newFoo(v8, observing(newDeploymentFor(newFoo()))), newFoo(v9)) },
-		},
+		"Foo": func(f *fixture) { f.updateFoo(newFoo(), newFoo(v8, observing(newDeploymentFor(newFoo())))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, newFoo())
-				updates[0](f)
+				update(f)
 				advance(statusDelay - 1)
-				updates[1](f)
+				update(f)
 				for i, after := range []time.Duration{0, 1, time.Hour} {
 					advance(after)
 					synctest.Wait()
@@ -1144,6 +1071,7 @@ func TestStatusDelay(t *testing.T) {
 func TestProcessNextWorkItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
+		f.answers[getDeployment] = returning(newDeploymentFor(newFoo(), notControlled))
 		for i, step := range []struct {
 			create  answer
 			result  string
@@ -1158,6 +1086,10 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{webhook, "stalled", time.Second, "", 0},
 			{webhook, "stalled", 2 * time.Second, "", 0},
 			{webhook, "stalled", 4 * time.Second, "", 0},
+			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{webhook, "stalled", 8 * time.Second, "", 0},     // Errors of both kinds in turns do not reset each other's backoff.
+			{exists, "stalled", 5 * time.Millisecond, "", 1}, // A name conflict is no error of a write.
+			{webhook, "stalled", 16 * time.Second, "", 0},
 			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 10 * time.Millisecond, "a bug", 2},
 			{nil, "stale", staleCacheDelay, "", 2},

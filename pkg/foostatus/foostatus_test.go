@@ -238,6 +238,9 @@ func TestOverridden(t *testing.T) {
 			}
 		})
 	}
+	if got := Overridden(nil, desired()); !strings.Contains(got.Message, `Deployment "example" was deleted`) {
+		t.Errorf("Overridden() = %q without a Deployment", got.Message)
+	}
 }
 
 func TestReported(t *testing.T) {

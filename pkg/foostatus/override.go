@@ -25,7 +25,7 @@ const DeploymentOverridden = "DeploymentOverridden"
 // found, the Deployment that was deleted.
 func Overridden(found, desired *appsv1.Deployment) *StalledError {
 	if found == nil {
-		message := fmt.Sprintf("Deployment %q was deleted again after the controller had recreated it", desired.Name)
+		message := fmt.Sprintf("Deployment %q was deleted shortly after the controller had written it", desired.Name)
 		return &StalledError{Reason: DeploymentOverridden, Message: message}
 	}
 	foundFields, desiredFields := fieldsOf(found), fieldsOf(desired)

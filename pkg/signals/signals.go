@@ -1,17 +1,15 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signals has contexts for the two stages of a shutdown: no new work, and no more work.
+// Package signals handles SIGTERM and SIGINT in two stages: the first one drains, the second one exits.
 package signals
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 var setUp atomic.Bool
@@ -33,20 +31,4 @@ func SetupSignalHandler() context.Context {
 		os.Exit(1)
 	}()
 	return ctx
-}
-
-// WithGracePeriod returns a context that is done one period after ctx is. Its cause is then an error that says so.
-func WithGracePeriod(ctx context.Context, period time.Duration) (graceCtx context.Context, cancel func()) {
-	graceCtx, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(period):
-			cancelCause(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", period))
-		case <-graceCtx.Done():
-		}
-	})
-	return graceCtx, func() {
-		stop()
-		cancelCause(nil)
-	}
 }

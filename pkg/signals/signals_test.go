@@ -5,16 +5,12 @@ package signals
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 const childEnv = "SIGNALS_TEST_CHILD"
@@ -91,46 +87,4 @@ func exitCode(err error) int {
 		return exit.ExitCode()
 	}
 	return 0
-}
-
-func TestWithGracePeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
-		ctx, cancel := context.WithCancel(t.Context())
-		graceCtx, cancelGrace := WithGracePeriod(ctx, time.Minute)
-		defer cancelGrace()
-		time.Sleep(time.Hour)
-		if err := graceCtx.Err(); err != nil {
-			t.Errorf("done before its parent: %v", err)
-		}
-		cancel()
-		time.Sleep(time.Minute - time.Nanosecond)
-		synctest.Wait()
-		if err := graceCtx.Err(); err != nil {
-			t.Errorf("done before the period is over: %v", err)
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if err := context.Cause(graceCtx); err == nil || !strings.Contains(err.Error(), "1m0s") {
-			t.Errorf("cause = %v, want an error that names the period", err)
-		}
-	})
-}
-
-func TestWithGracePeriodCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, begun := range map[string]bool{"before the period": false, "during the period": true} {
-			ctx, cancel := context.WithCancel(t.Context())
-			graceCtx, cancelGrace := WithGracePeriod(ctx, time.Minute)
-			if begun {
-				cancel()
-				time.Sleep(time.Second)
-			}
-			cancelGrace()
-			synctest.Wait() // No goroutine may wait for the period: the bubble would go on, and the cause change.
-			if err := context.Cause(graceCtx); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: cause = %v, want %v", name, err, context.Canceled)
-			}
-			cancel()
-		}
-	})
 }
