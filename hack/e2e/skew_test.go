@@ -5,7 +5,9 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+
+	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 // olderCRDs are the CRDs of the classic sample-controller. Their category is that of the generated CRD, because kubectl caches discovery.
@@ -151,6 +155,85 @@ func waitForAvailable(t *testing.T, namespace, name string, replicas int32) {
 		}
 		return nil
 	})
+}
+
+// olderServers are servers, or proxies in front of them, that lack what client-go uses by default.
+var olderServers = []struct {
+	name string
+	// uses reports whether a request uses what is lacking.
+	uses  func(*http.Request) bool
+	fault faults.Fault
+}{
+	{"without WatchList", sendsInitialEvents, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if sendsInitialEvents(r) {
+			faults.Reject(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)(w, r, next)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}},
+	{"without protobuf in responses", acceptsProtobuf, answerInJSON},
+	{"without protobuf", acceptsProtobuf, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch {
+		case isProtobuf(r.Header.Get("Content-Type")):
+			faults.Reject(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType)(w, r, next)
+		case acceptsProtobuf(r) && !strings.Contains(r.Header.Get("Accept"), "json"):
+			faults.Reject(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable)(w, r, next)
+		default:
+			answerInJSON(w, r, next)
+		}
+	}},
+}
+
+func sendsInitialEvents(r *http.Request) bool {
+	return r.URL.Query().Get("sendInitialEvents") == "true"
+}
+
+func isProtobuf(contentType string) bool { return strings.Contains(contentType, "protobuf") }
+
+func acceptsProtobuf(r *http.Request) bool { return isProtobuf(r.Header.Get("Accept")) }
+
+func answerInJSON(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	r.Header.Set("Accept", "application/json")
+	next.ServeHTTP(w, r)
+}
+
+func TestOlderServer(t *testing.T) {
+	for _, server := range olderServers {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			history := watchHistory(t, namespace)
+			proxy := startProxy(t, user, 0)
+			var uses atomic.Int32
+			proxy.SetRules(faults.Rule{Fault: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if server.uses(r) {
+					uses.Add(1)
+				}
+				server.fault(w, r, next)
+			}})
+			controller := startBehindProxy(t, proxy, append(electionFlags(namespace), "-namespace", namespace, "-resync-period=1s")...)
+			foo := createReadyFoo(t, namespace, "foo", "first", 1)
+			waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
+			patchFoo(t, namespace, "foo", `{"spec":{"replicas":2}}`)
+			waitForReplicas(t, namespace, "foo", 2)
+			rename(t, namespace, "foo", "second")
+			waitForReplicas(t, namespace, "foo", 2)
+			waitForDeployments(t, namespace, "second")
+			kubectl(t, "delete", "-n", namespace, "deployment/second")
+			waitForReplicas(t, namespace, "foo", 2)
+			waitForEventCount(t, foo, "Pruned", 1)
+
+			waitUntilStable(t, 3*time.Second, func() []faults.Request { return withoutLeases(proxy.Requests()) })
+			if uses.Load() == 0 {
+				t.Error("no request used what the server lacks")
+			}
+			if line := firstLineWith(controller.log.String(), `result="error"`); line != "" {
+				t.Errorf("a sync failed: %s", line)
+			}
+			history.checkWrites(proxy.Requests())
+			checkLog(t, controller.log.String())
+		})
+	}
 }
 
 // Foos and Deployments of the classic sample-controller are taken over: without a change of the Pod template no Pod is restarted.

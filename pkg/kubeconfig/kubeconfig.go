@@ -35,6 +35,7 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.QPS = -1
+	config.ContentType = runtime.ContentTypeJSON // Of request bodies. client-go's default for built-in resources is protobuf.
 	return config, namespace, nil
 }
 
@@ -68,12 +69,11 @@ func loadKubeconfig(kubeconfig, master string) (*rest.Config, string, error) {
 	return config, namespace, err
 }
 
-// WithProtobuf returns a copy of config for clients of built-in resources, for which protobuf costs less than JSON. Custom resources
-// do not support it, see
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
+// WithProtobuf returns a copy of config for clients of built-in resources, which accept protobuf in responses, because it costs less than
+// JSON. Lists and watches are what matters: request bodies are small, and JSON is what each server and proxy accepts. Custom resources do
+// not support protobuf, see https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 func WithProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // In which errors may come.
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return config
 }

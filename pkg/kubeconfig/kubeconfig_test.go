@@ -5,11 +5,16 @@ package kubeconfig
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -69,16 +74,32 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-func TestWithProtobuf(t *testing.T) {
-	config := &rest.Config{Host: "https://first:6443"}
-	got := WithProtobuf(config)
-	if got.ContentType != "application/vnd.kubernetes.protobuf" || got.Host != config.Host {
-		t.Errorf("WithProtobuf() = %v", got)
+// client-go's default for request bodies of built-in resources is protobuf, which not every server and proxy accepts.
+func TestContentTypes(t *testing.T) {
+	var request http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request = r.Header
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1"}`)
+	}))
+	defer server.Close()
+	config, _, err := Load("", server.URL)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !strings.HasSuffix(got.AcceptContentTypes, ",application/json") {
-		t.Errorf("AcceptContentTypes = %q, want JSON as well", got.AcceptContentTypes)
-	}
-	if config.ContentType != "" || config.AcceptContentTypes != "" {
-		t.Error("WithProtobuf() changed the config that it was given")
+	for _, test := range []struct {
+		config *rest.Config
+		accept string
+	}{
+		{WithProtobuf(config), "application/vnd.kubernetes.protobuf,application/json"},
+		{config, "application/json, */*"},
+	} {
+		leases := kubernetes.NewForConfigOrDie(test.config).CoordinationV1().Leases("default")
+		if _, err := leases.Create(t.Context(), &coordinationv1.Lease{}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if accept, body := request.Get("Accept"), request.Get("Content-Type"); accept != test.accept || body != "application/json" {
+			t.Errorf("Accept = %q and Content-Type = %q, want %q and JSON", accept, body, test.accept)
+		}
 	}
 }
