@@ -626,7 +626,7 @@ func TestSyncHandler(t *testing.T) {
 func TestLiveFooHasChanged(t *testing.T) {
 	renamed := withDeploymentName("new-deployment")
 	current, superseded := newDeploymentFor(newFoo(renamed), available), newDeploymentFor(newFoo(), available)
-	for change, option := range map[string]option{"spec": withGeneration(2), "UID": withUID("new-uid"), "deletion": deleting} {
+	for change, option := range map[string]option{"spec": withReplicas(5), "UID": withUID("new-uid"), "deletion": deleting} {
 		for write, deployments := range map[string][]*appsv1.Deployment{
 			"prune":           {superseded, current},
 			"correction":      {newDeploymentFor(newFoo(renamed), available, withReplicas(9))},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -17,13 +18,13 @@ import (
 )
 
 // EnsureCurrent reads a Foo live. It returns an error that wraps ErrStale if the API server has another Foo of the name, or another spec,
-// than the cache.
+// than the cache. The generations may be equal even so, if etcd was restored from an older snapshot.
 func EnsureCurrent(ctx context.Context, client clientset.Interface, foo *samplev1alpha1.Foo) error {
 	live, err := client.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	if live.UID != foo.UID || live.Generation != foo.Generation || live.DeletionTimestamp != nil {
+	if live.UID != foo.UID || !equality.Semantic.DeepEqual(live.Spec, foo.Spec) || live.DeletionTimestamp != nil {
 		return fmt.Errorf("%w: Foo %q has changed", ErrStale, foo.Name)
 	}
 	return nil
