@@ -66,6 +66,9 @@ const (
 	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is how long a sync waits for a stale cache unless a watch event comes earlier.
 	staleCacheDelay = time.Second
+	// overrideDelay is how much longer than the backoff a Deployment has to stay in its desired state before it no longer counts as
+	// overridden: another instance, whose backoff is as long, may override it just then.
+	overrideDelay = 2 * time.Second
 )
 
 var (
@@ -454,7 +457,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return c.writeDeployment(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	if c.isInWriteBackoff(ctx, foo) {
+	if c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now().Add(-overrideDelay)) {
 		return deployment, false, foostatus.Reported(foo, foostatus.DeploymentOverridden)
 	}
 	return deployment, false, nil
@@ -500,7 +503,7 @@ func (c *Controller) writeDeployment(
 	if !isDesired {
 		return written, false, foostatus.Overridden(written, expected)
 	}
-	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for the backoff.
+	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
 		return written, true, foostatus.Overridden(found, desired)
 	}
 	return written, true, nil
@@ -623,7 +626,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
 	}
 	switch {
-	case isStalled && !foostatus.IsReported(foo, stalled):
+	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
 		logger.Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (written || !foo.IsObserved()):

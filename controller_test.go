@@ -794,20 +794,21 @@ func TestSeveralSupersededDeployments(t *testing.T) {
 }
 
 func TestStalledIsReportedOnce(t *testing.T) {
-	overridden := newDeploymentFor(newFoo(), withReplicas(9))
-	f := newFixture(t, newFoo(), overridden)
-	f.answers[patchDeployment] = returning(overridden)
-	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	ctx := klog.NewContext(t.Context(), logger)
-	verifyError(t, f.syncHandler(ctx, objectRef), "spec.replicas")
-	f.edit(t, newDeploymentFor(newFoo()), withReplicas(9), available)
-	f.fillCaches(t)
-	verifyError(t, f.syncHandler(ctx, objectRef), "spec.replicas")
-	f.verifyRequests(t, updateStatus)
-	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-	if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
-		t.Errorf("got %d events and %d log lines, want 1 of each", events, lines)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), withReplicas(9)))
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		for _, message := range []string{"denied", "denied again"} {
+			f.answers[patchDeployment] = failing(apierrors.NewBadRequest(message))
+			verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), message)
+			f.verifyRequests(t, getFoo, patchReplicas, updateStatus)
+			f.endBackoff()
+			f.fillCaches(t)
+		}
+		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
+			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
+		}
+	})
 }
 
 func TestOlderCRD(t *testing.T) {
@@ -903,8 +904,9 @@ func TestOverriddenByAnotherController(t *testing.T) {
 			{"overridden again", 0, true, false, message, ""},
 			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
 			{"after second backoff", 1, false, true, message, ""},
-			{"not overridden", 4*time.Second - 1, false, false, message, ""},
-			{"held for the backoff", 1, false, false, "", ""},
+			{"overridden soon after third backoff", 4*time.Second + overrideDelay - 1, true, true, message, ""},
+			{"not overridden", 8*time.Second + overrideDelay - 1, false, false, message, ""},
+			{"held for longer than the backoff", 1, false, false, "", ""},
 			{"drift later", time.Minute, true, true, "", syncedEvent},
 			{"overridden later", 0, true, false, message, "Warning DeploymentOverridden " + message},
 			{"after first backoff", time.Second, false, true, message, ""},

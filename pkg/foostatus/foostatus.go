@@ -53,12 +53,6 @@ func AsStalled(err error) error {
 	return err
 }
 
-// IsReported reports whether the status of a Foo reports an error already.
-func IsReported(foo *samplev1alpha1.Foo, stalled *StalledError) bool {
-	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
-	return condition != nil && condition.Reason == stalled.Reason && condition.Message == stalled.Message
-}
-
 // New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the two
 // must be given. The lastTransitionTime of a condition changes only if its status does.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *StalledError) samplev1alpha1.FooStatus {

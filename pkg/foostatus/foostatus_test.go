@@ -267,24 +267,6 @@ func TestReported(t *testing.T) {
 	}
 }
 
-func TestIsReported(t *testing.T) {
-	rejected := StalledError{Reason: DeploymentRejected, Message: "exceeded quota"}
-	foo := newFoo()
-	foo.Status = New(foo, nil, &rejected)
-	for name, test := range map[string]struct {
-		stalled StalledError
-		want    bool
-	}{
-		"the same":        {rejected, true},
-		"another message": {StalledError{Reason: DeploymentRejected, Message: "denied"}, false},
-		"another reason":  {StalledError{Reason: DeploymentOverridden, Message: rejected.Message}, false},
-	} {
-		if got := IsReported(foo, &test.stalled); got != test.want {
-			t.Errorf("%s: IsReported() = %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 func TestLongMessageIsTruncated(t *testing.T) {
 	for name, message := range map[string]string{"ASCII": strings.Repeat("a", 40000), "multi-byte": strings.Repeat("ü", 20000)} {
 		stalled, _ := errors.AsType[*StalledError](AsStalled(apierrors.NewBadRequest(message)))
