@@ -60,7 +60,7 @@ func (l *observedLock) observeWrite(
 	case err == nil && record.HolderIdentity == l.Identity():
 		l.setRenewal(sent)
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		l.setRenewal(time.Time{}) // The Lease was released, or someone else has written or deleted it.
+		l.setRenewal(time.Time{}) // The Lease was released, or another client has written or deleted it.
 	}
 	return err
 }

@@ -19,7 +19,7 @@ type Result string
 // The results of a sync.
 const (
 	Success Result = "success"
-	// Conflict means that an object has just been changed or deleted by someone else.
+	// Conflict means that an object has just been changed or deleted by another client.
 	Conflict Result = "conflict"
 	// Stale means that a cache has not caught up with the API server.
 	Stale Result = "stale"
