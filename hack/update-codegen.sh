@@ -29,11 +29,25 @@ generate() {
   go tool "${generator}" --go-header-file hack/boilerplate.go.txt "$@"
 }
 
-# controller_gen GENERATOR...: runs controller-gen. It also generates the apply configurations, because the ones of
-# applyconfiguration-gen have no schema, which the fake clientset needs for apply.
+# controller_gen GENERATOR...: runs controller-gen.
 controller_gen() {
   echo "controller-gen ${1%%:*}" >&2
-  go tool -modfile=hack/tools/go.mod controller-gen "$@" paths="./${apis}/..."
+  go tool -modfile=hack/tools/go.mod controller-gen "$@"
+}
+
+# apply_configurations DIR: generates the apply configurations. Those of applyconfiguration-gen have no schema, which the fake clientset
+# needs for apply, so only utils.go is from it. All else is from controller-gen, which overwrites the schema of one version with that of
+# the next: they are merged here.
+apply_configurations() {
+  local dir=$1 type
+  for type in "${types[@]}"; do
+    controller_gen applyconfiguration:headerFile=hack/boilerplate.go.txt,omitToolVersion=true paths="${type}"
+    cat "${dir}/internal/internal.go" >> "${dir}/schemas"
+  done
+  awk '/^- name: / { skip = seen[$0]++ } /^`\)$/ { skip = 1 } !skip; END { print "`)" }' "${dir}/schemas" > "${dir}/internal/internal.go"
+  generate applyconfiguration-gen --output-dir "${dir}/all" --output-pkg "${module}/${dir}" "${types[@]}"
+  mv "${dir}/all/utils.go" "${dir}"
+  rm -r "${dir}/all" "${dir}/schemas"
 }
 
 # First, because the generators below type-check the API package.
@@ -41,7 +55,7 @@ generate deepcopy-gen --output-file zz_generated.deepcopy.go "${types[@]}"
 generate register-gen --output-file zz_generated.register.go "${types[@]}"
 
 rm -rf "${out}"
-controller_gen applyconfiguration:headerFile=hack/boilerplate.go.txt,omitToolVersion=true
+apply_configurations "${out}/applyconfiguration"
 generate client-gen --clientset-name versioned --input-base "${module}/${apis}" "${group_versions[@]/#/--input=}" \
   --apply-configuration-package "${module}/${out}/applyconfiguration" \
   --plural-exceptions "${plurals}" --output-dir "${out}/clientset" --output-pkg "${module}/${out}/clientset"
@@ -51,7 +65,7 @@ generate informer-gen --versioned-clientset-package "${module}/${out}/clientset/
   --output-dir "${out}/informers" --output-pkg "${module}/${out}/informers" "${types[@]}"
 
 # The example domain in apimachinery's description of a condition type looks as if it belonged to this API.
-controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout |
+controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout paths="./${apis}/..." |
   sed 's|[a-z]*\.example\.com/CamelCase|example.com/CamelCase|' > artifacts/examples/crd.yaml
 mkdir -p artifacts/chart/crds
 cp artifacts/examples/crd.yaml artifacts/chart/crds
