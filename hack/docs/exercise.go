@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"go/format"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,18 +19,39 @@ import (
 // exercises is the document with the exercises.
 const exercises = "docs/extending.md"
 
-// ApplyExercises applies all diffs of the exercises in a repository to that repository.
+// ApplyExercises follows the exercises in a repository: it applies the diffs and runs the commands that create files. It leaves
+// make generate to the caller, who needs it only once.
 func ApplyExercises(dir string) error {
 	d, err := readDocument(dir, exercises)
 	if err != nil {
 		return err
 	}
 	for _, b := range d.blocks {
-		if b.language != "diff" {
-			continue
+		switch b.language {
+		case "diff":
+			err = b.apply(dir)
+		case "shell":
+			err = b.createFiles(dir)
 		}
-		if err := b.apply(dir); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s:%d: %w", d.path, b.line, err)
+		}
+	}
+	return nil
+}
+
+// createFiles runs the commands mkdir and cp of a block.
+func (b block) createFiles(dir string) error {
+	for line := range strings.Lines(b.text) {
+		for _, words := range split(line) {
+			if words[0] != "mkdir" && words[0] != "cp" {
+				continue
+			}
+			command := exec.Command(words[0], words[1:]...)
+			command.Dir = dir
+			if output, err := command.CombinedOutput(); err != nil {
+				return fmt.Errorf("%q: %w\n%s", words, err, output)
+			}
 		}
 	}
 	return nil

@@ -36,8 +36,9 @@ func TestExercises(t *testing.T) {
 			}
 		case "shell":
 			for line := range strings.Lines(b.text) {
-				words := split(line)[0]
-				output(t, dir, words[0], words[1:]...)
+				if words := split(line)[0]; words[0] != "kubectl" { // These are for a later release.
+					output(t, dir, words[0], words[1:]...)
+				}
 			}
 		case "console":
 			for _, entered := range strings.Split("\n"+b.text, "\n$ ")[1:] {
