@@ -410,7 +410,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.statusWriter.Complete(foo)
+	foo = c.statusWriter.WithWrittenStatus(foo)
 	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)

@@ -56,8 +56,8 @@ func (w *Writer) UpdateStatus(
 	return updated, nil
 }
 
-// Complete returns a Foo with the status that was last written for it: the given one, or a copy if that was not stored.
-func (w *Writer) Complete(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo {
+// WithWrittenStatus returns a Foo with the status that was last written for it: the given one, or a copy if that was not stored.
+func (w *Writer) WithWrittenStatus(foo *samplev1alpha1.Foo) *samplev1alpha1.Foo {
 	unstored, ok := w.unstored.Load(cache.MetaObjectToName(foo))
 	if !ok || unstored.(*samplev1alpha1.Foo).UID != foo.UID {
 		return foo
