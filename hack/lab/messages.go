@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ var messages = map[string]message{
 	"Adding Deployment":   {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("add")},
 	"Updating Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("update")},
 	"Deleting Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("delete")},
-	"Foo not enqueued":    {stop: "handler", kind: "notEnqueued", lane: deployments, what: "not queued", why: "reason"},
+	"Foo not enqueued":    {stop: "handler", kind: "notEnqueued", what: "not queued", why: "reason", trace: traceNotEnqueued},
 	"Enqueuing Foo":       {stop: "queue", kind: "queueAdd", why: "reason", trace: traceEnqueue},
 	"Recovered deleted object from tombstone": {stop: "handler", kind: "tombstone", lane: deployments, object: "object",
 		what: "recovered from the tombstone"},
@@ -216,13 +217,26 @@ func (t *tracer) traceHandler(p *pod, s Step, eventType string, isInInitialList,
 	if s.Lane == deployments {
 		s.Key = t.owners[s.Object]
 	}
+	p.lanes[s.Lane].deleting = ""
+	if eventType == "delete" {
+		p.lanes[s.Lane].deleting = s.Object
+	}
 	s.What = "handler: " + s.EventType
+	t.emit(s)
+}
+
+// traceNotEnqueued traces that a handler adds no key. If the line is about a Foo itself, it is the handler of Foos.
+func traceNotEnqueued(t *tracer, _ *pod, l line, s Step) {
+	s.Lane, s.Object = deployments, cmp.Or(l.text("deployment"), l.text("object"))
+	if s.Object == "" {
+		s.Lane, s.Object = foos, s.Key
+	}
 	t.emit(s)
 }
 
 // traceEnqueue traces that a handler adds a key.
 func traceEnqueue(t *tracer, p *pod, l line, s Step) {
-	if s.Why == "deleted" { // The handler for deleted Foos logs nothing else.
+	if s.Why == "deleted" && p.lanes[foos].deleting != s.Key { // The handler logs nothing else.
 		handler := s
 		handler.Stop, handler.Kind, handler.Lane, handler.Object, handler.Why = "handler", "handler", foos, s.Key, ""
 		t.traceHandler(p, handler, "delete", false, false)
@@ -283,20 +297,31 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	if s.Delay > 0 {
 		p.queue.addAfter(s.Key, l.at.Add(l.duration("requeueAfter")))
 	}
-	switch s.Result {
-	case "success":
-		step.Kind, step.Retries, step.Code = "queueForget", s.Retries, codeQueueForget
-		step.What = "Forget: there were no retries"
+	forget := func() {
+		forget := step
+		forget.Kind, forget.Retries, forget.Delay, forget.Code = "queueForget", s.Retries, 0, codeQueueForget
+		forget.What = "Forget: there were no retries"
 		if s.Retries > 0 {
-			step.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
+			forget.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
 		}
-	case "stale", "stalled":
+		t.emit(forget)
+	}
+	// The backoff of writes doubles from 1 s, and that of the rate limiter from 5 ms, so that it is no whole number of seconds.
+	isWriteBackoff := s.Result == "stalled" && s.Delay == math.Trunc(s.Delay)
+	switch {
+	case s.Result == "success":
+		forget()
+	case s.Result == "stale", isWriteBackoff:
+		if isWriteBackoff {
+			forget()
+		}
 		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("processNextWorkItem")
+		t.emit(step)
 	default:
 		step.Kind, step.Retries, step.Why = "queueAddRateLimited", s.Retries+1, s.Result
 		step.What, step.Code = "queued with backoff", t.sources.ours("AddRateLimited")
+		t.emit(step)
 	}
-	t.emit(step)
 	t.emit(s)
 	done := Step{Source: inferred, Stop: "queue", Kind: "queueDone", Pod: p.name, Key: s.Key, Worker: s.Worker,
 		What: "Done: the key is no longer processed", Code: codeQueueDone}

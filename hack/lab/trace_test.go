@@ -230,11 +230,64 @@ func TestTombstone(t *testing.T) {
 }
 
 func TestDeletedFoo(t *testing.T) {
-	tr := newTracing(t)
-	tr.event(0, foos, "DELETED", "10")
-	tr.steps = nil
-	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
-	tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
+	for _, logsHandler := range []bool{false, true} {
+		tr := newTracing(t)
+		for range 2 {
+			tr.log(0, "Adding Foo", "foo", "default/a", "resourceVersion", "9", "isInInitialList", false)
+			tr.event(1, foos, "DELETED", "10")
+			tr.steps = nil
+			if logsHandler {
+				tr.log(2, "Deleting Foo", "foo", "default/a")
+			}
+			tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
+			tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
+			tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
+			tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "requeueAfter", "0s", "err", nil)
+		}
+	}
+}
+
+func TestTombstoneOfFoo(t *testing.T) {
+	for _, logsHandler := range []bool{false, true} {
+		tr := newTracing(t)
+		tr.at(0, func(tr *tracer, p *pod) { p.lanes[foos].missed["default/a"] = true })
+		if logsHandler {
+			tr.log(1, "Deleting Foo", "foo", "default/a")
+		}
+		tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
+		if key := tr.find("handler").Object; key != "default/a" {
+			t.Errorf("the handler is for Foo %q", key)
+		}
+		tr.want("handler tombstone", "queueAdd high")
+	}
+}
+
+func TestNotEnqueued(t *testing.T) {
+	for lane, fields := range map[string][]any{
+		foos:        {"foo", map[string]string{"namespace": "default", "name": "a"}, "reason", "Deployment is in backoff"},
+		deployments: {"object", map[string]string{"namespace": "default", "name": "a"}, "reason", "not controlled by a Foo that exists"},
+	} {
+		tr := newTracing(t)
+		tr.log(0, "Foo not enqueued", fields...)
+		if s := tr.find("notEnqueued"); s.Lane != lane || s.Object != "default/a" || s.Why != fields[3] {
+			t.Errorf("got %+v, want the handler of %s", s, lane)
+		}
+	}
+}
+
+// A Foo that is stalled is retried with the backoff of its writes if there is one, and else with that of the rate limiter.
+func TestStalled(t *testing.T) {
+	for delay, want := range map[string][]string{
+		"4s":    {"queueForget", "queueAddAfter", "syncEnd stalled", "queueDone"},
+		"320ms": {"queueAddRateLimited", "syncEnd stalled", "queueDone"},
+		"1.28s": {"queueAddRateLimited", "syncEnd stalled", "queueDone"},
+	} {
+		tr := newTracing(t)
+		tr.log(0, "Started syncing", "foo", "default/a", "retries", 6)
+		tr.steps = nil
+		tr.log(1, "Finished syncing", "foo", "default/a", "result", "stalled", "duration", "1ms", "requeueAfter", delay, "err", "rejected")
+		tr.want(want...)
+	}
 }
 
 func TestResync(t *testing.T) {

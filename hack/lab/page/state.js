@@ -26,7 +26,7 @@ const labState = (() => {
   });
 
   const newPod = (name) => ({
-    name, state: "running", leader: false, ready: false,
+    name, state: "running", leader: false,
     lanes: Object.fromEntries(lanes.map((lane) => [lane, newLane()])),
     waiting: new Map(), delayed: new Map(), processing: new Map(),
     retries: new Map(), // What the rate limiter remembers: key -> failures.
@@ -136,9 +136,9 @@ const labState = (() => {
     pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
   }
 
-  // Faults that last, and those that end them.
+  // Faults that last until others end them. A process is frozen until it is thawed or has ended.
   const endedBy = {
-    cutWatch: ["healWatch", "releaseWatch"], holdWatch: ["healWatch", "releaseWatch"], freeze: ["thaw", "restart"], revoke: ["grant"], slow: ["slow"],
+    cutWatch: ["healWatch", "releaseWatch", "replicas"], holdWatch: ["healWatch", "releaseWatch", "replicas"], revoke: ["grant"], slow: ["slow"],
   };
 
   const changes = {
@@ -273,7 +273,9 @@ const labState = (() => {
       pod.syncs++;
       pod.quiet.syncs++;
       if (processing && processing.cause === "resync") pod.quiet.resyncs++;
+      // A handler may have called Forget.
       if (step.retries) pod.retries.set(step.key, step.retries);
+      else pod.retries.delete(step.key);
       setWorker(pod, step, { key: step.key, trail: [], since: ms(step.time) });
     },
     sync({ pod, step }) {
@@ -318,25 +320,27 @@ const labState = (() => {
     fault({ state, step }) {
       state.fault = step;
       for (const key of [...state.faults.keys()]) {
-        if (endedBy[key.split("/")[0]].includes(step.name)) state.faults.delete(key);
+        if ((endedBy[key.split("/")[0]] || []).includes(step.name)) state.faults.delete(key);
       }
+      const key = step.lane ? `${step.name}/${step.lane}` : step.name;
       const lasts = endedBy[step.name] && !step.error && !/^milliseconds 0$/.test(step.why || "");
-      if (lasts) state.faults.set(step.lane ? `${step.name}/${step.lane}` : step.name, step);
+      if (lasts) state.faults.set(key, step);
+      else state.faults.delete(key);
     },
     podStarted({ pod }) {
       Object.assign(pod, newPod(pod.name));
     },
-    podReady({ pod }) {
-      pod.ready = true;
-    },
-    podExited({ pod }) {
+    podExited({ state, pod }) {
       Object.assign(pod, newPod(pod.name), { state: "exited" });
+      state.faults.delete(`freeze/${pod.name}`);
     },
-    podFrozen({ pod }) {
+    podFrozen({ state, pod, step }) {
       pod.state = "frozen";
+      state.faults.set(`freeze/${pod.name}`, step);
     },
-    podThawed({ pod }) {
+    podThawed({ state, pod }) {
       pod.state = "running";
+      state.faults.delete(`freeze/${pod.name}`);
     },
     leader({ state, pod }) {
       for (const other of state.pods.values()) other.leader = other === pod;

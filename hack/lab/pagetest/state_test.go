@@ -225,6 +225,40 @@ func TestState(t *testing.T) {
 			want: "cut,none,cutWatch/deployments,watching",
 		},
 		{
+			name: "new processes have new watches",
+			steps: `{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
+				{"kind":"fault","name":"holdWatch","lane":"foos","pod":""}
+				{"kind":"fault","name":"slow","why":"milliseconds 500","pod":""}
+				{"kind":"fault","name":"replicas","why":"count 2","pod":""}`,
+			expression: `[...state.faults.keys()].join()`,
+			want:       "slow",
+		},
+		{
+			name: "a process is frozen until it is thawed or has ended, and a fault that failed is none",
+			steps: `{"kind":"podStarted"}
+				{"kind":"podStarted","pod":"b"}
+				{"kind":"podFrozen"}
+				{"kind":"podFrozen","pod":"b"}
+				{"kind":"fault","name":"thaw"}
+				{"kind":"podThawed"}
+				{"kind":"fault","name":"freeze","why":"pod c"}
+				{"kind":"fault","name":"revoke"}
+				{"kind":"fault","name":"revoke","error":"refused"}`,
+			expression: `[[...state.faults.keys()].join(), [...labState.next(state, {kind: "podExited", pod: "b"}).faults.keys()].length].join()`,
+			want:       "freeze/b,0",
+		},
+		{
+			name: "a handler has called Forget",
+			steps: `{"kind":"workersStarted","count":2}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
+				{"kind":"queueDone","key":"default/a","worker":1}
+				{"kind":"queueGet","key":"default/a","worker":1}
+				{"kind":"syncStart","key":"default/a","worker":1}`,
+			expression: `pod.retries.size`,
+			want:       int64(0),
+		},
+		{
 			name: "a watch that has ended",
 			steps: `{"kind":"watchStart","lane":"deployments"}
 				{"kind":"watchEnd","lane":"deployments"}`,
