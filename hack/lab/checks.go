@@ -165,7 +165,7 @@ func checkLevel(steps []Step) (why string, ok bool) {
 			}
 		}
 		if patches > 0 && s.isIdle() {
-			return fmt.Sprintf("%d changes led to %d patches", changes, patches), changes >= 3 && patches < changes
+			return fmt.Sprintf("changes: %d, patches: %d", changes, patches), changes >= 3 && patches < changes
 		}
 	}
 	return "", false
@@ -183,13 +183,14 @@ func checkTombstone(steps []Step) (why string, ok bool) {
 
 // checkResync wants a sync after a resync that makes no request.
 func checkResync(steps []Step) (why string, ok bool) {
-	resync := first(steps, 0, func(s Step) bool { return s.Kind == "handler" && s.EventType == "resync" })
-	if resync < 0 {
-		return "", false
-	}
-	for _, s := range syncs(steps[resync:]) {
-		if s.start.Key == steps[resync].Key {
-			return "a resync made no request", s.isIdle()
+	for i, resync := range steps {
+		if resync.Kind != "handler" || resync.EventType != "resync" {
+			continue
+		}
+		following := syncs(steps[i:])
+		next := slices.IndexFunc(following, func(s completeSync) bool { return s.start.Key == resync.Key })
+		if next >= 0 && following[next].isIdle() {
+			return "a resync made no request", true
 		}
 	}
 	return "", false

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ var deploymentReasons = []string{"controller of ", "rollout of ", "Deployment of
 
 // ignoredCallers are packages whose messages say nothing about a key or an object.
 var ignoredCallers = []string{"features/", "record/", "server/"}
+
+// ignoredMessages are what a standby logs each time that it has tried to acquire the Lease.
+var ignoredMessages = []string{"Lease is held by and has not yet expired", "Failed to acquire lease"}
 
 // line is a line of the JSON log.
 type line struct {
@@ -160,6 +164,9 @@ func (t *tracer) traceLine(p *pod, l line) {
 			return
 		}
 	}
+	if slices.Contains(ignoredMessages, l.message) {
+		return
+	}
 	m, known := messages[l.message]
 	if !known {
 		m = message{stop: unknownStop(l), kind: "log"}
@@ -186,6 +193,8 @@ func unknownStop(l line) string {
 		return "sync"
 	case strings.HasPrefix(l.caller, "cache/"):
 		return "reflector"
+	case strings.HasPrefix(l.caller, "leaderelection/"), strings.HasPrefix(l.caller, "election/"):
+		return "fault"
 	}
 	return "worker"
 }

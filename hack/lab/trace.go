@@ -59,6 +59,7 @@ type lane struct {
 	missed  map[string]bool // objects that are gone, although no event said so
 	// deleting is the object whose deletion is being handled, and empty if a handler is called for anything else.
 	deleting string
+	unread   []Step // into the FIFO, of events that a frozen process has not read
 }
 
 type delivered struct {
@@ -169,6 +170,9 @@ func (t *tracer) watchEvent(p *pod, lane string, e event) {
 		return
 	}
 	t.store(lane, e.eventType, e.object, e.resourceVersion, e.raw)
+	if p.frozen {
+		step.What += ": the frozen process has not read it"
+	}
 	step.Echo = p.echo(lane, e.object, e.resourceVersion, e.eventType == "DELETED")
 	seq := t.emit(step)
 	if step.Echo == 0 {
@@ -179,8 +183,13 @@ func (t *tracer) watchEvent(p *pod, lane string, e event) {
 	}
 	d := delivered{at: t.now, object: e.object, resourceVersion: e.resourceVersion, eventType: deltaTypes[e.eventType], echo: step.Echo}
 	l.pending = append(l.pending, d)
-	t.emit(Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: lane, Pod: p.name, Object: e.object,
-		ResourceVersion: e.resourceVersion, EventType: d.eventType, What: "into the FIFO: " + d.eventType, Code: codeFIFOAdd})
+	push := Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: lane, Pod: p.name, Object: e.object,
+		ResourceVersion: e.resourceVersion, EventType: d.eventType, What: "into the FIFO: " + d.eventType, Code: codeFIFOAdd}
+	if p.frozen {
+		l.unread = append(l.unread, push)
+		return
+	}
+	t.emit(push)
 }
 
 // deltaTypes are the types of client-go's deltas by that of the watch event.
@@ -279,7 +288,12 @@ func (t *tracer) freeze(p *pod) { p.frozen = true }
 
 func (t *tracer) thaw(p *pod) {
 	p.frozen = false
-	for _, l := range p.lanes {
+	for _, name := range []string{foos, deployments} {
+		l := p.lanes[name]
+		for _, push := range l.unread {
+			t.emit(push)
+		}
+		l.unread = nil
 		for i := range l.pending {
 			l.pending[i].at = t.now
 		}

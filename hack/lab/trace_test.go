@@ -65,7 +65,7 @@ func (t *tracing) event(milliseconds float64, lane, eventType, resourceVersion s
 // response traces the request of a write and the response to it.
 func (t *tracing) response(milliseconds float64, verb, lane, resourceVersion string, code int) {
 	s := Step{Verb: verb, Resource: lane, Lane: lane, Object: "default/a"}
-	t.at(milliseconds, func(tr *tracer, p *pod) { s.Request = tr.request(p, s, nil) })
+	t.at(milliseconds, func(tr *tracer, p *pod) { s.Request = tr.request(p, s, nil).Seq })
 	w := &responseWriter{code: code}
 	if code < 300 && resourceVersion != "" {
 		fmt.Fprintf(&w.body, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","resourceVersion":%q}}`, resourceVersion)
@@ -311,6 +311,8 @@ func TestFrozenProcess(t *testing.T) {
 	tr.event(0, foos, "ADDED", "10")
 	tr.at(1, func(tr *tracer, p *pod) { tr.freeze(p) })
 	tr.steps = nil
+	tr.event(2, foos, "MODIFIED", "11")
+	tr.want("stored MODIFIED", "watchEvent MODIFIED")
 	tr.at(1000, func(*tracer, *pod) {})
 	tr.want()
 	tr.at(1001, func(tr *tracer, p *pod) { tr.thaw(p) })
@@ -318,9 +320,9 @@ func TestFrozenProcess(t *testing.T) {
 	if at := tr.find("queueReady").Time; at.Before(start.Add(1001 * time.Millisecond)) {
 		t.Errorf("a delay elapsed at %s, while the process was frozen", at)
 	}
-	tr.want("queueReady")
+	tr.want("fifoPush Updated", "queueReady")
 	tr.at(1253, func(*tracer, *pod) {})
-	tr.want("fifoPop Added", "indexerSet Added")
+	tr.want("fifoPop Added", "indexerSet Added", "fifoPop Updated", "indexerSet Updated")
 }
 
 func TestNewProcessHasEmptyQueue(t *testing.T) {
@@ -338,6 +340,15 @@ func TestUnknownMessage(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	tr.want("log")
+}
+
+// A standby tries to acquire the Lease every second, which is no news.
+func TestElection(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Attempting to acquire leader lease...", "lock", "default/sample-controller")
+	tr.log(1, "Lease is held by and has not yet expired", "lock", "default/sample-controller")
+	tr.log(1, "Failed to acquire lease", "lock", "default/sample-controller")
+	tr.want("notLeader")
 }
 
 func TestRecordsAreSorted(t *testing.T) {

@@ -50,7 +50,7 @@ func (o *observer) hold(r *http.Request, s func() Step) {
 		held := step
 		held.Source, held.Kind, held.What = wire, kind, what
 		o.record(time.Now(), func(t *tracer, p *pod) {
-			held.Pod = p.name
+			held.Pod, held.Key = p.name, t.keyOf(held)
 			t.emit(held)
 		})
 	}
@@ -79,8 +79,10 @@ func (o *observer) request(w http.ResponseWriter, r *http.Request, request fault
 		})
 	}
 	sent := time.Now()
-	var seq int64 // set and used by the merger alone
-	o.record(sent, func(t *tracer, p *pod) { seq = t.request(p, step, body) })
+	o.record(sent, func(t *tracer, p *pod) {
+		s := t.request(p, step, body)
+		step.Request, step.Key, step.Object = s.Seq, s.Key, s.Object
+	})
 
 	response := &responseWriter{ResponseWriter: w}
 	defer func() {
@@ -89,7 +91,7 @@ func (o *observer) request(w http.ResponseWriter, r *http.Request, request fault
 			at = time.Now()
 		}
 		o.record(at, func(t *tracer, p *pod) {
-			step.Request, step.Duration = seq, at.Sub(sent).Seconds()
+			step.Duration = at.Sub(sent).Seconds()
 			t.response(p, step, response)
 		})
 	}()
@@ -121,8 +123,8 @@ func (w *responseWriter) Write(content []byte) (int, error) {
 	return w.ResponseWriter.Write(content)
 }
 
-// request traces a request, and returns the number of its step.
-func (t *tracer) request(p *pod, s Step, body []byte) int64 {
+// request traces a request, and returns its step.
+func (t *tracer) request(p *pod, s Step, body []byte) Step {
 	s.Stop, s.Kind, s.Pod, s.Code = "request", "request", p.name, codeRequest
 	s.What = s.Verb + " " + s.Resource
 	if o, ok := decode(body); ok {
@@ -135,7 +137,8 @@ func (t *tracer) request(p *pod, s Step, body []byte) int64 {
 		s.Raw = string(body)
 	}
 	s.Key = t.keyOf(s)
-	return t.emit(s)
+	s.Seq = t.emit(s)
+	return s
 }
 
 // keyOf returns the key that a request is about: a Foo itself, or that of its Deployment.

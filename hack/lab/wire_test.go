@@ -99,6 +99,21 @@ func TestRequestIsObserved(t *testing.T) {
 	}
 }
 
+// The response to a rejected creation has neither the object nor its key.
+func TestRejectedCreationIsOfItsKey(t *testing.T) {
+	o := newObserved(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	body := strings.Replace(deploymentJSON, `"name":"a"`,
+		`"name":"a","ownerReferences":[{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"b","controller":true}]`, 1)
+	if _, err := o.client.Post(o.proxy.URL()+deploymentsPath, "application/json", strings.NewReader(body)); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"request", "response"} {
+		if s := o.next(); s.Kind != kind || s.Object != "default/a" || s.Key != "default/b" {
+			t.Errorf("got %+v, want the %s", s, kind)
+		}
+	}
+}
+
 func TestInjectedFaultsAreObserved(t *testing.T) {
 	o := newObserved(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, deploymentJSON) })
 	injector := &injector{}
