@@ -26,7 +26,7 @@ test: verify lint ## Run what has to pass before a push: checks, unit tests, end
 
 .PHONY: build
 build: ## Build the controller binary.
-	CGO_ENABLED=0 go build -o $(BIN)/sample-controller .
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/sample-controller .
 
 .PHONY: cluster
 cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES=1.35 builds an older version.
