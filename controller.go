@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -451,7 +452,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	desired := deployment.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	setDesiredState(desired, foo, c.config.Image)
-	if !equality.Semantic.DeepEqual(deployment, desired) {
+	if !reflect.DeepEqual(deployment, desired) { // A copy has none of the differences that only equality.Semantic ignores.
 		logger.V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(deployment),
 			"differences", foostatus.Overridden(deployment, desired).Message)
 		return c.writeDeployment(ctx, foo, deployment, desired)
