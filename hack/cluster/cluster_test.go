@@ -156,6 +156,34 @@ func TestDataSurvivesFaults(t *testing.T) {
 	}
 }
 
+func TestRestore(t *testing.T) {
+	for _, raiseRevision := range []bool{false, true} {
+		t.Run(fmt.Sprintf("raise revision %t", raiseRevision), func(t *testing.T) {
+			c := start(t, cluster.Options{APIServerOnly: true})
+			kubectl(t, c, "create", "configmap", "before")
+			snapshot, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kubectl(t, c, "delete", "configmap", "before")
+			kubectl(t, c, "create", "configmap", "after")
+			last := kubectl(t, c, "get", "configmap", "after", "-o", "jsonpath={.metadata.resourceVersion}")
+			if err := c.Restore(t.Context(), snapshot, raiseRevision); err != nil {
+				t.Fatal(err)
+			}
+			got := kubectl(t, c, "get", "configmaps", "-o", "name")
+			if !strings.Contains(got, "configmap/before") || strings.Contains(got, "configmap/after") {
+				t.Errorf("restored %q, want the state of the snapshot", got)
+			}
+			watch := "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=1&resourceVersion=" + last
+			output, _ := c.Command(t.Context(), "kubectl", "get", "--raw", watch).CombinedOutput()
+			if expired := strings.Contains(string(output), "too old resource version"); expired != raiseRevision {
+				t.Errorf("a watch from before the restore returned %q", output)
+			}
+		})
+	}
+}
+
 // wantNoResponse fails if a read from etcd, not from the API server's watch cache, succeeds.
 func wantNoResponse(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
