@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -166,10 +167,12 @@ func TestTwoImages(t *testing.T) {
 			t.Errorf("message = %q, want it to contain %q", message, want)
 		}
 	}
-	sleep(t, interferenceDuration-time.Since(begin))
-	checkCorrections(t, namespace, before, 2)
-	// A correction that follows the other one's backoff may pass for a success.
-	checkSyncedEvents(t, foo, maxCorrections+1)
+	checkReason(t, foo, interferenceDuration-time.Since(begin), "DeploymentOverridden")
+	if corrections := checkCorrections(t, namespace, before, 2); corrections < 6 {
+		t.Errorf("got %d corrections, want more than there may be events", corrections)
+	}
+	checkEventCount(t, foo, "Synced", 3) // The Foo is created, and the first correction of each is not known to be overridden.
+	checkEventCount(t, foo, "DeploymentOverridden", 2)
 
 	second.stop(10 * time.Second)
 	kubectl(t, "scale", "-n", namespace, "foo/contested", "--replicas=2")
@@ -197,7 +200,7 @@ func TestRestoredReplicas(t *testing.T) {
 	}
 	sleep(t, interferenceDuration-time.Since(begin))
 	checkCorrections(t, namespace, before, 1)
-	checkSyncedEvents(t, foo, 3) // The Foo is created, then scaled, and the first correction is not known to be overridden.
+	checkEventCount(t, foo, "Synced", 3) // The Foo is created, then scaled, and the first correction is not known to be overridden.
 	waitForStalled(t, namespace, "scaled", "DeploymentOverridden")
 	stop()
 	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=2")
@@ -221,8 +224,8 @@ func TestRejectedReplicaSets(t *testing.T) {
 }
 
 // checkCorrections checks the requests in a namespace, but for the first ones, while a number of Foos or controllers have what they
-// write overridden.
-func checkCorrections(t *testing.T, namespace string, first, writers int) {
+// write overridden. It returns the number of writes of Deployments.
+func checkCorrections(t *testing.T, namespace string, first, writers int) (written int) {
 	t.Helper()
 	all := stableRequestsIn(t, namespace)[first:]
 	failed := auditedRequests(t, user, func(r cluster.Request) bool { return r.Namespace == namespace && r.Code >= 400 })
@@ -233,26 +236,46 @@ func checkCorrections(t *testing.T, namespace string, first, writers int) {
 		return sum
 	}
 	// During a rollout, writes may fail with a conflict.
-	written := count(all, "create deployments", "patch deployments") - count(failed, "create deployments", "patch deployments")
+	written = count(all, "create deployments", "patch deployments") - count(failed, "create deployments", "patch deployments")
 	if limit := maxCorrections * writers; written > limit {
 		t.Errorf("got %d writes of Deployments, want at most %d: %q", written, limit, all)
 	}
 	if limit := 8 * maxCorrections * writers; len(all) > limit {
 		t.Errorf("got %d requests, want at most %d: %q", len(all), limit, all)
 	}
+	return written
 }
 
-// checkSyncedEvents fails the test if more than this number of Synced events has been recorded for a Foo.
-func checkSyncedEvents(t *testing.T, foo *samplev1alpha1.Foo, limit int32) {
+// checkReason watches a Foo for a while and fails the test if the Ready condition gets another reason.
+func checkReason(t *testing.T, foo *samplev1alpha1.Foo, duration time.Duration, want string) {
 	t.Helper()
-	events, err := listEvents(t, foo, "Synced")
+	watcher, err := sampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: "metadata.name=" + foo.Name, TimeoutSeconds: new(int64(duration.Seconds())),
+	})
+	requireNoError(t, err)
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		changed, ok := event.Object.(*samplev1alpha1.Foo)
+		if !ok {
+			t.Fatalf("the watch has failed: %v", event.Object)
+		}
+		if ready := meta.FindStatusCondition(changed.Status.Conditions, samplev1alpha1.ConditionReady); ready.Reason != want {
+			t.Errorf("the reason is %s (%s), want %s", ready.Reason, ready.Message, want)
+		}
+	}
+}
+
+// checkEventCount fails the test if more than this number of events with a reason has been recorded for a Foo.
+func checkEventCount(t *testing.T, foo *samplev1alpha1.Foo, reason string, limit int32) {
+	t.Helper()
+	events, err := listEvents(t, foo, reason)
 	requireNoError(t, err)
 	var count int32
 	for _, event := range events {
 		count += event.Count
 	}
 	if count > limit {
-		t.Errorf("got %d Synced events, want at most %d", count, limit)
+		t.Errorf("got %d %s events, want at most %d", count, reason, limit)
 	}
 }
 
