@@ -159,7 +159,7 @@ func failingRequests() (injected []injectedFault) {
 
 // The backoff of a Foo whose Deployment others change, or the API server rejects, doubles from one second with each write. A walk has
 // at most maxBackoffs of these faults, and each takes at most maxInterference. If they follow each other so closely that the backoff
-// is never reset, they let the writes at 0, 1, 3, 7 and 15 s fail. The next one is made at 31 s, and counts as overridden until 63 s,
+// is never reset, they let the writes at 0, 1, 3, 7 and 15 s fail. The next one is made at 31 s, and counts as overridden until 65 s,
 // which is less than 2*convergence after the last fault.
 const (
 	maxBackoffs     = 3

@@ -111,7 +111,7 @@ func TestLeaseFaults(t *testing.T) {
 			}
 			losses := 0
 			for _, in := range instances {
-				losses += checkNoWritesAfterLoss(t, in.user, in.proxy.Requests())
+				losses += checkNoWritesAfterLoss(t, in.user, in.proxy.Requests(), renewDeadline)
 				history.checkWrites(in.proxy.Requests())
 				checkLog(t, in.log.String())
 			}
@@ -238,7 +238,7 @@ func waitForWrites(t *testing.T, in *instance, count int) {
 
 // checkNoWritesAfterLoss fails the test if an instance sent a write when a response that it got to one of its requests for the Lease had
 // said that it does not hold the Lease, or when its last renewal was older than the renew deadline. It returns how often the Lease was lost.
-func checkNoWritesAfterLoss(t *testing.T, user string, requests []faults.Request) (losses int) {
+func checkNoWritesAfterLoss(t *testing.T, user string, requests []faults.Request, renewDeadline time.Duration) (losses int) {
 	t.Helper()
 	type state struct {
 		since, renewed time.Time

@@ -119,7 +119,7 @@ func runRandomWalk(t *testing.T, seed uint64, withFaults bool) walkStats {
 	for i, in := range instances {
 		u.history.checkWrites(requests[i])
 		u.history.checkLeadership(requests[i])
-		checkNoWritesAfterLoss(t, fmt.Sprintf("instance %d", i+1), requests[i])
+		checkNoWritesAfterLoss(t, fmt.Sprintf("instance %d", i+1), requests[i], renewDeadline)
 		stats.requests += len(requests[i])
 		stats.writes += len(writesIn(withoutLeases(requests[i])))
 		in.stop()
