@@ -135,7 +135,7 @@ class Picture {
     const processing = pod ? [...pod.processing.values()] : [];
     const failures = pod ? [...pod.retries].map(([key, count]) => ({ key, count })) : [];
     const changes = waiting.reduce((sum, item) => sum + item.changes, 0);
-    byId("queue-sum").textContent = !pod || (pod.workers.length === 0 && waiting.length === 0) ? "none on a standby"
+    byId("queue-sum").textContent = pod && pod.state === "exited" ? "gone with the process" : !pod || (pod.workers.length === 0 && waiting.length === 0) ? "none on a standby"
       : waiting.length > 0 ? `${changes} ${changes === 1 ? "change" : "changes"}, ${waiting.length} ${waiting.length === 1 ? "key" : "keys"}`
         : "a key waits at most once";
     this.body("processing", processing.slice(0, 6), () => processing.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
