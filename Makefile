@@ -82,7 +82,7 @@ build-lab: build
 
 .PHONY: test-lab
 test-lab: build-lab cluster ## Test the page of the lab in a browser: Chromium.
-	go -C hack/lab/pagetest test -count=1 ./...
+	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
 
 .PHONY: lab-record
 lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built.

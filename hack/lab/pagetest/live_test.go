@@ -98,14 +98,21 @@ func (p *page) settle(replicas int) {
 	p.catchUp()
 }
 
-// TestLive clicks through a lab with a cluster, and reads the picture.
-func TestLive(t *testing.T) {
+// openLab starts a browser and a lab with a cluster, and waits until its controller runs.
+func openLab(t *testing.T) *page {
+	t.Helper()
 	p := newPage(t)
 	p.open(startLab(t), 1280, 800, "light")
 	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live") || !document.querySelector("#now").hidden && document.querySelector("#now").innerText === "go live"`)
 	p.get(`document.querySelector("#now").innerText === "go live" && document.querySelector("#now").click()`)
 	p.eventually("the leader", shows("#pods", "pod a: ● leader"))
 	p.catchUp()
+	return p
+}
+
+// TestLive clicks through a lab with a cluster, and reads the picture.
+func TestLive(t *testing.T) {
+	p := openLab(t)
 
 	// Create.
 	p.do("acts", "create", map[string]string{"name": "a", "deploymentName": "a", "replicas": "1"})

@@ -1,0 +1,261 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pagetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+)
+
+const (
+	isPatched    = `step.kind === "response" && step.verb === "patch" && step.resource === "deployments" && step.status === 200`
+	isWatchEnded = `step.kind === "watchEnd"`
+)
+
+// scale scales the Foo a.
+func (p *page) scale(replicas string) {
+	p.Helper()
+	p.do("acts", "scale", map[string]string{"name": "a", "replicas": replicas})
+}
+
+// on does an act to the object a, and fault a fault with a field.
+func (p *page) on(act string) {
+	p.Helper()
+	p.do("acts", act, map[string]string{"name": "a"})
+}
+
+func (p *page) fault(name string, field ...string) {
+	p.Helper()
+	fields := map[string]string{}
+	if len(field) > 0 {
+		fields[field[0]] = field[1]
+	}
+	p.do("faults", name, fields)
+}
+
+// runTwo runs two replicas, and returns the one that leads.
+func (p *page) runTwo() (leader string) {
+	p.Helper()
+	p.fault("replicas", "count", "2")
+	p.receive("a leader", `step.kind === "leader"`)
+	p.receive("a standby", `step.kind === "notLeader" && lab.player.steps.findLast((other) => other.kind === "leader").pod !== step.pod`)
+	p.catchUp()
+	return p.get("lab.shownPod").(string)
+}
+
+// checkPicture fails unless the picture shows the caches as the API server has the objects, an empty queue, and no fault.
+func (p *page) checkPicture() {
+	p.Helper()
+	p.catchUp()
+	p.eventually("that nothing happens any more", `Date.now() - lab.player.steps.findLast((step) => step.stop !== "reflector").at > 1500`)
+	p.catchUp()
+	got := p.get(`(() => {
+		const pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
+		return labState.lanes.filter((lane) => objects(pod.lanes[lane].objects) !== objects(lab.state.stored[lane]) || labState.isStale(lab.state, pod, lane))
+			.concat(["waiting", "delayed", "processing", "retries", "open"].filter((field) => pod[field].size > 0), [...lab.state.faults.keys()]).join();
+	})()`)
+	if got != "" {
+		p.Errorf("in the picture are left over, or differ from what the API server has: %v", got)
+	}
+}
+
+// TestExercises does each exercise as its task says, answers its question, and waits until the lab has seen it.
+func TestExercises(t *testing.T) {
+	tasks := map[string]func(p *page){
+		"first-life": func(p *page) { p.on("create") },
+		"level": func(p *page) {
+			p.fault("freeze", "pod", "a")
+			for _, replicas := range []string{"2", "4", "3"} {
+				p.scale(replicas)
+			}
+			p.receive("the last event", `step.kind === "watchEvent" && step.resourceVersion === lab.player.steps.findLast((step) => step.kind === "stored").resourceVersion`)
+			p.catchUp()
+			if pods := p.text("#pods"); pods != "pod a: ❄ frozen" {
+				p.Errorf("the pods: %s", pods)
+			}
+			if fifo := p.text("#fifo-foos"); !contains(fifo, "empty") || !contains(p.text("#light-foos"), "STALE") {
+				p.Errorf("a frozen process has read an event: %s", fifo)
+			}
+			p.fault("thaw", "pod", "a")
+		},
+		"tombstone": func(p *page) {
+			p.fault("cutWatch", "lane", "deployments")
+			p.receive("the end of the watch", isWatchEnded)
+			p.on("deleteDeployment")
+			p.receive("the deletion", `step.kind === "stored" && step.eventType === "DELETED"`)
+			p.fault("healWatch", "relist", "yes")
+		},
+		"resync": func(*page) {},
+		"forget": func(p *page) {
+			p.do("faults", "failWrite", map[string]string{"count": "5", "code": "500"})
+			p.scale("2")
+		},
+		"limiters": func(p *page) { p.do("acts", "createMany", map[string]string{"count": "100"}) },
+		"added-again": func(p *page) {
+			p.fault("delayWrite", "seconds", "3")
+			p.scale("3")
+			p.receive("the write", `step.kind === "request" && step.verb === "patch"`)
+			p.scale("4")
+			p.receive("that the key was added again", `step.kind === "queueAdd" && step.merged === "processing"`)
+			p.stepUntil("that the key was added again", shows("#processing", "a again"))
+		},
+		"stale": func(p *page) {
+			p.fault("holdWatch", "lane", "deployments")
+			p.scale("1")
+			p.receive("a sync with a stale cache", `step.kind === "syncEnd" && step.result === "stale"`)
+			p.stepUntil("that the write is not back yet", shows("#api-server", "own write not back yet"))
+			p.stepUntil("the reflector", shows("#reflector-deployments", "events held"))
+			p.fault("releaseWatch")
+		},
+		"conflict": func(p *page) {
+			p.fault("holdWatch", "lane", "deployments")
+			p.on("editDeployment")
+			p.scale("2")
+			p.receive("the conflict", `step.kind === "response" && step.status === 409`)
+			p.stepUntil("the conflict at the worker", shows("#worker", "✕ 409"))
+			p.fault("releaseWatch")
+		},
+		"name": func(p *page) {
+			p.do("acts", "takeName", map[string]string{"name": "taken"})
+			p.do("acts", "rename", map[string]string{"name": "a", "deploymentName": "taken"})
+			p.receive("the second failure", `step.kind === "queueAddRateLimited" && step.retries === 2`)
+			p.stepUntil("the retry", shows("#limiter", "a ×2"))
+			p.do("acts", "deleteDeployment", map[string]string{"name": "taken"})
+		},
+		"killed": func(p *page) {
+			p.runTwo()
+			p.fault("killLeader")
+		},
+		"deposed": func(p *page) {
+			leader := p.runTwo()
+			p.fault("freeze", "pod", leader)
+			p.scale("1")
+			p.receive("the other one leads", fmt.Sprintf(`step.kind === "leader" && step.pod !== %q`, leader))
+			p.catchUp()
+			if pods := p.text("#pods"); !contains(pods, fmt.Sprintf("pod %s: ❄ frozen", leader), "● leader") {
+				p.Errorf("the pods: %s", pods)
+			}
+			p.fault("thaw", "pod", leader)
+			p.receive("the end of the deposed leader", fmt.Sprintf(`step.kind === "podExited" && step.pod === %q`, leader))
+		},
+		"garbage": func(p *page) { p.on("delete") },
+		"right": func(p *page) {
+			p.fault("revoke", "verb", "create")
+			p.on("create")
+			p.receive("the end of the sync that was rejected", `step.kind === "syncEnd" && step.result === "stalled"`)
+			p.stepUntil("the rejection at the worker", shows("#worker", "✕ 403"))
+			p.stepUntil("the fault", shows("#api-server", "revoke"))
+			p.stepUntil("the retry", shows("#delayed", "a in"))
+			p.fault("grant")
+		},
+	}
+	content, err := os.ReadFile("../page/exercises.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exercises []struct {
+		ID             string
+		Answer, Number int
+		Choices        []string
+	}
+	if err := json.Unmarshal(content, &exercises); err != nil {
+		t.Fatal(err)
+	}
+	p := openLab(t)
+	for index, exercise := range exercises {
+		p.Logf("exercise %s", exercise.ID)
+		p.click("#tab-exercises")
+		p.get(fmt.Sprintf(`document.querySelectorAll("#exercises > button")[%d].click()`, index))
+		p.click("#exercises .exercise > button")
+		p.eventually("that the lab watches", shows("#exercises .exercise", "the lab is watching for it"))
+		if len(exercise.Choices) > 0 {
+			p.click(fmt.Sprintf(`#exercises input[value="%d"]`, exercise.Answer))
+		} else {
+			p.get(fmt.Sprintf(`document.querySelector("#exercises input").value = %d`, exercise.Number))
+		}
+		p.click("#exercises .exercise form button")
+		if text := p.text("#exercises .exercise"); !contains(text, "✓ Right.") {
+			t.Errorf("the answer to %s: %s", exercise.ID, text)
+		}
+		tasks[exercise.ID](p)
+		p.eventually(exercise.ID+" to be seen", shows("#exercises", "the lab has seen it"))
+		p.shoot("exercise-" + exercise.ID)
+		if exercise.ID == "limiters" {
+			p.do("acts", "deleteMany", nil)
+			p.eventually("that they are gone", `(lab.player.seek(lab.player.steps.length), lab.state.stored.foos.size === 1 && lab.state.stored.deployments.size === 1)`)
+		}
+		p.checkPicture()
+	}
+}
+
+// TestFaults tries the faults and acts that no exercise needs, each followed by a change that has to reach the Deployment.
+func TestFaults(t *testing.T) {
+	p := openLab(t)
+	p.on("create")
+	p.settle(1)
+
+	p.fault("loseAnswer")
+	p.scale("2")
+	p.receive("that there is no response", `step.kind === "noResponse"`)
+	p.stepUntil("that there is no response", shows("#worker", "✕ no response"))
+	p.shoot("fault-loseAnswer")
+	p.settle(2)
+	p.checkPicture()
+
+	p.fault("slow", "milliseconds", "500")
+	p.scale("3")
+	p.receive("a slow response", isPatched+" && step.duration > 0.5")
+	p.stepUntil("the fault", shows("#api-server", "slow"))
+	p.fault("slow", "milliseconds", "0")
+	p.settle(3)
+	p.checkPicture()
+
+	for lane, replicas := range map[string]int{"foos": 4, "deployments": 2} {
+		p.fault("cutWatch", "lane", lane)
+		p.receive("the end of the watch", isWatchEnded)
+		p.do("acts", map[string]string{"foos": "scale", "deployments": "scaleDeployment"}[lane], map[string]string{"name": "a", "replicas": "5"})
+		p.receive("the change", `step.kind === "stored"`)
+		p.catchUp()
+		if light := p.text("#light-" + lane); !contains(light, "STALE") {
+			p.Errorf("the Indexer of %s: %s", lane, light)
+		}
+		p.fault("healWatch", "relist", "no")
+		p.receive("the patch", isPatched)
+		p.checkPicture()
+		p.scale(fmt.Sprint(replicas))
+		p.settle(replicas)
+	}
+
+	p.fault("kill", "pod", "a")
+	p.receive("the end", `step.kind === "podExited"`)
+	p.scale("1")
+	p.receive("the change", `step.kind === "stored"`)
+	p.catchUp()
+	if pods, workers := p.text("#pods"), p.text("#worker"); pods != "pod a: ✕ ended" || !contains(workers, "the process has ended") {
+		p.Errorf("the pods: %s; the workers: %s", pods, workers)
+	}
+	p.shoot("fault-kill")
+	p.fault("restart", "pod", "a")
+	p.receive("the patch", isPatched)
+	p.stepUntil("a key of the initial list", `document.querySelector("#waiting .chip.low") !== null`)
+	p.settle(1)
+	p.checkPicture()
+
+	// Slow motion: at first the event waits for a click, and then the request.
+	p.click("#tab-faults")
+	p.get(`document.querySelector(".motion select").value = "step", document.querySelector(".motion select").dispatchEvent(new Event("change"))`)
+	p.scale("2")
+	p.click("#tab-faults")
+	p.receive("an event that is held", `step.kind === "held" && step.stop === "reflector" && step.object === "default/a"`)
+	p.stepUntil("the event that is held", `/WATCH: \d held/.test(document.querySelector("#arrows").textContent)`)
+	p.shoot("fault-motion")
+	const isHeld = `step.kind === "held" && step.stop === "request" && step.key === "default/a"`
+	p.eventually("a request that is held", `document.querySelector(".motion button").click(), lab.player.steps.some((step) => `+isHeld+`)`)
+	p.stepUntil("the request that is held", `document.querySelector("#arrows").textContent.includes("request: 1 held")`)
+	p.get(`document.querySelector(".motion select").value = "run", document.querySelector(".motion select").dispatchEvent(new Event("change"))`)
+	p.settle(2)
+	p.checkPicture()
+}
