@@ -132,6 +132,8 @@ func (l *lab) run(ctx context.Context) (err error) {
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
+	go l.watchStored(ctx, foos, l.sampleClient.SamplecontrollerV1alpha1().RESTClient())
+	go l.watchStored(ctx, deployments, l.kubeClient.AppsV1().RESTClient())
 	defer func() {
 		l.acting.Lock()
 		defer l.acting.Unlock()
@@ -149,7 +151,7 @@ func (l *lab) run(ctx context.Context) (err error) {
 	}
 }
 
-// prepare installs the CRD and the permissions of the controller, and watches what the API server stores.
+// prepare installs the CRD and the permissions of the controller.
 func (l *lab) prepare(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", l.cluster.Kubeconfig())
 	if err != nil {
@@ -175,12 +177,7 @@ func (l *lab) prepare(ctx context.Context) error {
 	if l.rules, err = readRules(filepath.Join(l.root, "artifacts/install/base/rbac.yaml")); err != nil {
 		return err
 	}
-	if err := l.grant(ctx); err != nil {
-		return err
-	}
-	go l.watchStored(ctx, foos, l.sampleClient.SamplecontrollerV1alpha1().RESTClient())
-	go l.watchStored(ctx, deployments, l.kubeClient.AppsV1().RESTClient())
-	return nil
+	return l.grant(ctx)
 }
 
 // readRules returns the rules of all Roles in a manifest.
