@@ -157,6 +157,7 @@ func TestLab(t *testing.T) {
 	steps, _ := l.lab.stream.after(began)
 	checkEchoes(t, steps)
 	if *recordTo != "" {
+		l.resyncAndKillLeader()
 		file, err := os.Create(*recordTo)
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +168,23 @@ func TestLab(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// resyncAndKillLeader lets the controller live through what takes too long for a test that does not record it.
+func (l *liveLab) resyncAndKillLeader() {
+	l.wait("a resync", func(s Step) bool { return s.Kind == "handler" && s.EventType == "resync" })
+	l.wait("its sync", func(s Step) bool { return s.Kind == "queueDone" })
+	l.do("faults/replicas", `{"count":"2"}`)
+	l.wait("a leader", func(s Step) bool { return s.Kind == "leader" })
+	l.wait("the last sync", func(s Step) bool { return s.Kind == "queueDone" })
+	for l.lab.pid("") == 0 {
+		time.Sleep(time.Millisecond) // The state is polled: it follows the step that was waited for.
+	}
+	l.do("faults/killLeader", `{}`)
+	l.wait("another leader", func(s Step) bool { return s.Kind == "leader" })
+	l.wait("the last sync", func(s Step) bool { return s.Kind == "queueDone" })
+	l.do("acts/scale", `{"replicas":3}`)
+	l.waitIdle(3)
 }
 
 // checkEchoes fails unless each write of a Foo or a Deployment came back through the watch, and reached the Indexer.
