@@ -28,7 +28,7 @@ var checks = map[string]check{
 	"killed":      checkKilled,
 	"deposed":     checkDeposed,
 	"garbage":     checkGarbage,
-	"right":       checkRight,
+	"permission":  checkPermission,
 }
 
 // first returns the index of the first step from an index on that matches, or -1.
@@ -306,8 +306,8 @@ func checkGarbage(steps []Step) (why string, ok bool) {
 	return fmt.Sprintf("%s was deleted %.1f s after its Foo, without a request of the controller", found[2].Object, found[2].Time.Sub(found[1].Time).Seconds()), true
 }
 
-// checkRight wants a request that was forbidden, and succeeded with the right.
-func checkRight(steps []Step) (why string, ok bool) {
+// checkPermission wants a request that was forbidden, and succeeded once it was permitted.
+func checkPermission(steps []Step) (why string, ok bool) {
 	found, ok := inOrder(steps, isDone("revoke"), func(s Step) bool { return s.Kind == "response" && s.Status == http.StatusForbidden }, isDone("grant"),
 		func(s Step) bool {
 			return s.Kind == "response" && s.Lane == deployments && s.Status < 300 && s.Verb != "get"

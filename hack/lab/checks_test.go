@@ -45,13 +45,13 @@ var passing = map[string][]Step{
 	"forget":    {Step{Kind: "queueForget", Retries: 5, What: "Forget cleared 5 retries"}},
 	"added-again": {fault("delayWrite"), Step{Kind: "queueAdd", Key: "default/a", Merged: "processing", Why: "spec changed"},
 		Step{Kind: "queueDone", Key: "default/a", Merged: "processing"}},
-	"stale":    {fault("holdWatch"), requests("patch", deployments, "a"), syncEnds("default/a", "stale"), fault("releaseWatch"), syncEnds("default/a", "success")},
-	"conflict": {responds("patch", 409), syncEnds("default/a", "conflict"), responds("patch", 200)},
-	"name":     {Step{Kind: "sync", Result: "conflict"}, act("deleteDeployment"), handles(deployments, "delete"), responds("create", 201)},
-	"killed":   {fault("killLeader"), ofPod("podExited", "a"), ofPod("leader", "b")},
-	"deposed":  {ofPod("podFrozen", "a"), ofPod("leader", "b"), ofPod("podExited", "a")},
-	"garbage":  {act("delete"), storesDeletion(foos), storesDeletion(deployments)},
-	"right":    {fault("revoke"), responds("create", 403), fault("grant"), responds("create", 201)},
+	"stale":      {fault("holdWatch"), requests("patch", deployments, "a"), syncEnds("default/a", "stale"), fault("releaseWatch"), syncEnds("default/a", "success")},
+	"conflict":   {responds("patch", 409), syncEnds("default/a", "conflict"), responds("patch", 200)},
+	"name":       {Step{Kind: "sync", Result: "conflict"}, act("deleteDeployment"), handles(deployments, "delete"), responds("create", 201)},
+	"killed":     {fault("killLeader"), ofPod("podExited", "a"), ofPod("leader", "b")},
+	"deposed":    {ofPod("podFrozen", "a"), ofPod("leader", "b"), ofPod("podExited", "a")},
+	"garbage":    {act("delete"), storesDeletion(foos), storesDeletion(deployments)},
+	"permission": {fault("revoke"), responds("create", 403), fault("grant"), responds("create", 201)},
 	"limiters": func() (steps []Step) {
 		for n := range 50 {
 			key := fmt.Sprint("default/many-", n)
@@ -132,12 +132,12 @@ var failing = map[string]map[string][]Step{
 		"it is deleted before":       {act("delete"), storesDeletion(deployments), storesDeletion(foos)},
 		"it is changed, not deleted": replaced("garbage", 2, Step{Kind: "stored", EventType: "MODIFIED", Lane: deployments}),
 	},
-	"right": {
-		"another verb succeeds": replaced("right", 3, responds("patch", 200)),
-		"another Foo succeeds":  replaced("right", 3, Step{Kind: "response", Verb: "create", Lane: deployments, Status: 201, Key: "default/b"}),
-		"another error":         replaced("right", 1, responds("create", 500)),
+	"permission": {
+		"another verb succeeds": replaced("permission", 3, responds("patch", 200)),
+		"another Foo succeeds":  replaced("permission", 3, Step{Kind: "response", Verb: "create", Lane: deployments, Status: 201, Key: "default/b"}),
+		"another error":         replaced("permission", 1, responds("create", 500)),
 		"before it is granted":  {fault("revoke"), responds("create", 403), responds("create", 201), fault("grant")},
-		"forbidden again":       replaced("right", 3, responds("create", 403)),
+		"forbidden again":       replaced("permission", 3, responds("create", 403)),
 	},
 }
 

@@ -196,7 +196,7 @@ var faultActions = []action{
 		},
 	},
 	{
-		Name: "revoke", Label: "Revoke a right", Command: "kubectl edit clusterrole/" + user,
+		Name: "revoke", Label: "Revoke a permission", Command: "kubectl edit clusterrole/" + user,
 		Fields: []field{{Name: "verb", Default: "create", Options: []string{"create", "patch", "delete"}}},
 		do: func(ctx context.Context, l *lab, v values) error {
 			var rules []rbacv1.PolicyRule

@@ -142,7 +142,7 @@ func TestExercises(t *testing.T) {
 			p.receive("the end of the deposed leader", fmt.Sprintf(`step.kind === "podExited" && step.pod === %q`, leader))
 		},
 		"garbage": func(p *page) { p.on("delete") },
-		"right": func(p *page) {
+		"permission": func(p *page) {
 			p.fault("revoke", "verb", "create")
 			p.on("create")
 			p.receive("the end of the sync that was rejected", `step.kind === "syncEnd" && step.result === "stalled"`)
