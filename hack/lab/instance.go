@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -148,6 +149,9 @@ func (l *lab) readLog(i *instance, log *os.File) {
 		if !ok {
 			l.record(Step{Source: logged, Stop: "fault", Kind: "log", Pod: i.name, What: text})
 			continue
+		}
+		if strings.Contains(text, `"msg":"Starting workers"`) { // Only the leader starts them.
+			l.change(func() { i.leader = true })
 		}
 		l.merger.record(at, func(t *tracer) {
 			if parsed, ok := parseLine(text); ok {

@@ -244,20 +244,13 @@ func (l *lab) traceStored(lane string, events io.Reader) {
 	}
 }
 
-// follow keeps the state up to date with the stream until ctx is done: who leads, and which exercises have passed.
+// follow checks the exercises with each step of the stream until ctx is done.
 func (l *lab) follow(ctx context.Context) {
 	var last int64
 	for {
 		steps, more := l.stream.after(last)
-		for _, s := range steps {
-			last = s.Seq
-			if s.Kind == "leader" {
-				l.change(func() {
-					for _, i := range l.instances {
-						i.leader = i.leader || i.name == s.Pod && i.state == running
-					}
-				})
-			}
+		if len(steps) > 0 {
+			last = steps[len(steps)-1].Seq
 		}
 		for _, passed := range l.exercises.check(steps) {
 			l.record(passed)
