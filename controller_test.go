@@ -273,6 +273,7 @@ func (f *fixture) run(t *testing.T) (stop context.CancelFunc, returned chan erro
 	f.kubeInformers.StartWithContext(ctx)
 	f.sampleInformers.StartWithContext(ctx)
 	synctest.Wait() // The caches have synced.
+	f.takeRequests()
 	if f.Controller == nil {
 		f.newController(t)
 	}
@@ -750,7 +751,6 @@ func TestRequestsInAnHour(t *testing.T) {
 				f := newFixture(t, test.objects...)
 				f.answers = test.answers
 				stop, returned := f.run(t)
-				f.takeRequests()
 				for range 120 {
 					advance(30 * time.Second)
 					f.updateFoo(f.foo(t), f.foo(t))
