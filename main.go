@@ -116,7 +116,8 @@ func run(ctx context.Context, o *options.Options) error {
 			return err
 		}
 	}
-	informersCtx, stopInformers := context.WithCancel(ctx)
+	// The informers outlive ctx: an event handler cannot be added to one that has stopped.
+	informersCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
 	defer sampleInformerFactory.Shutdown()
 	defer kubeInformerFactory.Shutdown()
 	defer stopInformers()

@@ -49,6 +49,9 @@ func TestFirstSignalDrains(t *testing.T) {
 				}
 				log = after
 			}
+			if _, after, _ := strings.Cut(log, "Finished syncing"); !strings.Contains(after, "Stopping reflector") {
+				t.Errorf("the informers do not run until the running sync has finished:\n%s", log)
+			}
 		})
 	}
 }
