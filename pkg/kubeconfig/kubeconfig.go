@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -17,55 +16,28 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// podNamespaceFile holds, in a Pod, its namespace. See
-// https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/.
-const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
 // Load returns a client configuration without rate limits, and the default namespace: those of the kubeconfig (of all that it lists
 // if it is $KUBECONFIG), with master instead of the server's address unless that is empty; or, if both are empty, those of the Pod
 // in which the process runs. The error says what to set.
 func Load(kubeconfig, master string) (config *rest.Config, namespace string, err error) {
-	if kubeconfig == "" && master == "" {
-		config, namespace, err = loadInCluster()
-	} else {
-		config, namespace, err = loadKubeconfig(kubeconfig, master)
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	config.UserAgent = rest.DefaultKubernetesUserAgent()
-	config.QPS = -1
-	config.ContentType = runtime.ContentTypeJSON // Of request bodies. client-go's default for built-in resources is protobuf.
-	return config, namespace, nil
-}
-
-func loadInCluster() (*rest.Config, string, error) {
-	config, err := rest.InClusterConfig()
-	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, or run in a Pod")
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("the Pod's service account cannot be used; check automountServiceAccountToken: %w", err)
-	}
-	namespace, err := os.ReadFile(podNamespaceFile)
-	if err != nil {
-		return nil, "", fmt.Errorf("the Pod's namespace cannot be read; check automountServiceAccountToken: %w", err)
-	}
-	return config, strings.TrimSpace(string(namespace)), nil
-}
-
-func loadKubeconfig(kubeconfig, master string) (*rest.Config, string, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
 	if paths := filepath.SplitList(kubeconfig); len(paths) > 1 && kubeconfig == os.Getenv(clientcmd.RecommendedConfigPathEnvVar) {
 		rules = &clientcmd.ClientConfigLoadingRules{Precedence: paths}
 	}
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	config, err := loader.ClientConfig()
+	config, err = loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, " +
+			"or run in a Pod with the token of its service account")
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the kubeconfig %q cannot be used; check -kubeconfig and KUBECONFIG: %w", kubeconfig, err)
 	}
-	namespace, _, err := loader.Namespace()
+	config.UserAgent = rest.DefaultKubernetesUserAgent()
+	config.QPS = -1
+	config.ContentType = runtime.ContentTypeJSON // Of request bodies. client-go's default for built-in resources is protobuf.
+	namespace, _, err = loader.Namespace()
 	return config, namespace, err
 }
 

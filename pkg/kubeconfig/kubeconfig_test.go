@@ -50,6 +50,7 @@ func TestLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
+			t.Setenv("KUBERNETES_SERVICE_HOST", "") // The test may run in a Pod.
 			config, namespace, err := Load(test.kubeconfig, test.master)
 			if err != nil {
 				t.Fatal(err)
