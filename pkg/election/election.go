@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -22,7 +24,7 @@ import (
 )
 
 var (
-	// ErrLost says that the Lease could not be renewed in time. The process has to exit: another instance may be the leader.
+	// ErrLost means that the Lease could not be renewed in time. The process has to exit: another instance may be the leader.
 	ErrLost = errors.New("leader election lost: another instance may be the leader now")
 	// ErrNotLeading is the error of a write by an instance that is not the leader.
 	ErrNotLeading = errors.New("this instance does not hold the leader election Lease")
@@ -36,21 +38,6 @@ type Options struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
 	ForbiddenTimeout time.Duration
-}
-
-// Validate returns an error that says which duration is impossible.
-func (o Options) Validate() error {
-	switch {
-	case o.LeaseDuration < time.Second || o.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("the lease duration must be a whole number of seconds, not %s", o.LeaseDuration)
-	case o.RenewDeadline >= o.LeaseDuration:
-		return fmt.Errorf("the renew deadline (%s) must be less than the lease duration (%s)", o.RenewDeadline, o.LeaseDuration)
-	case o.RetryPeriod <= 0:
-		return fmt.Errorf("the retry period must be greater than 0, not %s", o.RetryPeriod)
-	case o.RetryPeriod >= o.RenewDeadline:
-		return fmt.Errorf("the retry period (%s) must be less than the renew deadline (%s)", o.RetryPeriod, o.RenewDeadline)
-	}
-	return nil
 }
 
 // Elector takes part in an election.
@@ -67,13 +54,17 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("getting the hostname for the leader election: %w", err)
 	}
-	identity := resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())}
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, options.Namespace, options.Name, identity,
-		config, options.RenewDeadline)
+	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	config.Timeout = options.RenewDeadline / 2 // A second attempt has to fit in.
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("creating the lock of the leader election: %w", err)
+		return nil, fmt.Errorf("building the clientset of the leader election: %w", err)
 	}
-	return newElector(lock, options), nil
+	return newElector(&resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
+		Client:     client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+	}, options), nil
 }
 
 func newElector(lock resourcelock.Interface, options Options) *Elector {
@@ -83,8 +74,8 @@ func newElector(lock resourcelock.Interface, options Options) *Elector {
 }
 
 // Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before; after an error of lead,
-// which it returns, the Lease is left to expire. If ctx is done while another instance is the leader, Run returns nil without having called lead. If the Lease is
-// lost it returns ErrLost at once, while lead is running: the process has to exit.
+// which it returns, the Lease is left to expire. If ctx is done before the Lease is acquired, Run returns nil and does not call lead. If
+// the Lease is lost it returns ErrLost at once, while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

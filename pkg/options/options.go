@@ -142,6 +142,11 @@ func printUsage(groups []*flag.FlagSet, out io.Writer) {
 
 // validate returns an error that names the first flag with an impossible value.
 func (o *Options) validate() error {
+	lease := &o.Election
+	if lease.Name == "" {
+		// Instances that watch different namespaces do not stand by for each other.
+		lease.Name = strings.TrimSuffix("sample-controller-"+o.Namespace, "-")
+	}
 	switch {
 	case o.Workers < 1:
 		return fmt.Errorf("-workers must be at least 1, not %d", o.Workers)
@@ -167,19 +172,17 @@ func (o *Options) validate() error {
 		return fmt.Errorf("-metrics-bind-address must be HOST:PORT or :PORT, not %q", o.MetricsBindAddress)
 	case o.LoggingFormat != logsapi.DefaultLogFormat && o.LoggingFormat != logsapi.JSONLogFormat:
 		return fmt.Errorf("-logging-format must be text or json, not %q", o.LoggingFormat)
-	}
-	if o.Election.Name == "" {
-		// Instances that watch different namespaces do not stand by for each other.
-		o.Election.Name = strings.TrimSuffix("sample-controller-"+o.Namespace, "-")
-	}
-	if errs := validation.IsDNS1123Subdomain(o.Election.Name); len(errs) > 0 {
-		return fmt.Errorf("-leader-elect-resource-name must be the name of a Lease, not %q", o.Election.Name)
-	}
-	if o.Election.Namespace != "" && len(validation.IsDNS1123Label(o.Election.Namespace)) > 0 {
-		return fmt.Errorf("-leader-elect-resource-namespace must be the name of a namespace, not %q", o.Election.Namespace)
-	}
-	if err := o.Election.Validate(); err != nil {
-		return fmt.Errorf("-leader-elect-lease-duration, -leader-elect-renew-deadline and -leader-elect-retry-period are inconsistent: %w", err)
+	case len(validation.IsDNS1123Subdomain(lease.Name)) > 0:
+		return fmt.Errorf("-leader-elect-resource-name must be the name of a Lease, not %q", lease.Name)
+	case lease.Namespace != "" && len(validation.IsDNS1123Label(lease.Namespace)) > 0:
+		return fmt.Errorf("-leader-elect-resource-namespace must be the name of a namespace, not %q", lease.Namespace)
+	case lease.LeaseDuration <= 0 || lease.LeaseDuration%time.Second != 0:
+		return fmt.Errorf("-leader-elect-lease-duration must be a whole number of seconds, not %s", lease.LeaseDuration)
+	case lease.RenewDeadline >= lease.LeaseDuration:
+		return fmt.Errorf("-leader-elect-renew-deadline must be less than the lease duration, %s, not %s", lease.LeaseDuration, lease.RenewDeadline)
+	case lease.RetryPeriod <= 0 || lease.RetryPeriod >= lease.RenewDeadline:
+		return fmt.Errorf("-leader-elect-retry-period must be more than 0 and less than the renew deadline, %s, not %s",
+			lease.RenewDeadline, lease.RetryPeriod)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Kubeconfig != "kubeconfig-of-the-environment" || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
+	if o.Kubeconfig != "kubeconfig-of-the-environment" || o.Master != "" || o.Namespace != "" || o.Version || o.RateLimiter() != nil || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
 		o.CacheSyncTimeout != 2*time.Minute || o.ShutdownTimeout != 30*time.Second || o.LeaderElect ||
 		o.Election.LeaseDuration != 15*time.Second || o.Election.RenewDeadline != 10*time.Second || o.Election.RetryPeriod != 2*time.Second ||
 		o.Election.Name != "sample-controller" || o.MetricsBindAddress != "" || o.HealthProbeBindAddress != "" || o.LoggingFormat != "text" {
@@ -60,9 +60,6 @@ func TestRateLimiter(t *testing.T) {
 			}
 		})
 	}
-	if limiter := (&Options{}).RateLimiter(); limiter != nil {
-		t.Errorf("RateLimiter() = %v without a limit, want nil", limiter)
-	}
 }
 
 func TestHelp(t *testing.T) {
@@ -100,11 +97,11 @@ func TestInvalidOptions(t *testing.T) {
 		"burst without QPS":                {"-kube-api-burst=10", "-kube-api-qps"},
 		"no cache sync timeout":            {"-cache-sync-timeout=0", "-cache-sync-timeout"},
 		"negative shutdown timeout":        {"-shutdown-timeout=-1s", "-shutdown-timeout"},
-		"renew deadline longer than lease": {"-leader-elect-renew-deadline=20s", "renew deadline"},
-		"retry period not below deadline":  {"-leader-elect-retry-period=10s", "retry period"},
-		"no retry period":                  {"-leader-elect-retry-period=0", "retry period"},
-		"lease below a second":             {"-leader-elect-lease-duration=500ms", "lease duration"},
-		"lease not whole seconds":          {"-leader-elect-lease-duration=15500ms", "lease duration"},
+		"renew deadline longer than lease": {"-leader-elect-renew-deadline=20s", "-leader-elect-renew-deadline"},
+		"retry period not below deadline":  {"-leader-elect-retry-period=10s", "-leader-elect-retry-period"},
+		"no retry period":                  {"-leader-elect-retry-period=0", "-leader-elect-retry-period"},
+		"lease below a second":             {"-leader-elect-lease-duration=500ms", "-leader-elect-lease-duration"},
+		"lease not whole seconds":          {"-leader-elect-lease-duration=15500ms", "-leader-elect-lease-duration"},
 		"invalid lease name":               {"-leader-elect-resource-name=No_Such", "-leader-elect-resource-name"},
 		"invalid lease namespace":          {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
 		"address without colon":            {"-metrics-bind-address=8080", "-metrics-bind-address"},
