@@ -65,10 +65,10 @@ const (
 	// statusDelay batches status changes. A rollout changes the Deployment's status many times, and another client that writes the Foo's
 	// status must not make this controller write at the same rate.
 	statusDelay = 500 * time.Millisecond
-	// staleCacheDelay is how long a sync waits for a stale cache unless a watch event comes earlier.
+	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue it earlier.
 	staleCacheDelay = time.Second
-	// overrideDelay is how much longer than the backoff a Deployment has to stay in its desired state before it no longer counts as
-	// overridden: another instance, whose backoff is as long, may override it just then.
+	// overrideDelay is added to the backoff before a Deployment that stays in its desired state is no longer reported as overridden,
+	// because another instance with the same backoff may be about to change it.
 	overrideDelay = 2 * time.Second
 )
 
@@ -102,7 +102,9 @@ type Controller struct {
 	workqueue *priorityqueue.Queue[cache.ObjectName]
 	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
 	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
-	writeBackoff     *flowcontrol.Backoff
+	writeBackoff *flowcontrol.Backoff
+	// rejections has, by cache.ObjectName, the last write for each Foo that the API server rejected, until one succeeds.
+	rejections       sync.Map
 	statusWriter     *foostatus.Writer
 	consistencyStore *consistency.Store
 
@@ -141,7 +143,7 @@ func NewController(
 		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
 		writeBackoff:       flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 		statusWriter:       foostatus.NewWriter(sampleclientset),
-		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.Cache{
+		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
 			deploymentResource: deploymentInformer.Informer().GetStore(),
 			fooResource:        fooInformer.Informer().GetStore(),
 		}),
@@ -248,8 +250,8 @@ func (c *Controller) addDeployment(obj any, isInInitialList bool) {
 	}
 }
 
-// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now the former one too. Changes of
-// the status, of which a rollout makes many, are collected for a while.
+// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now the former one too. Status
+// changes, of which a rollout makes many, are batched.
 func (c *Controller) updateDeployment(oldObj, newObj any) {
 	oldDeployment, deployment := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
@@ -333,7 +335,7 @@ func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) 
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// enqueueFooAfterDelay is enqueueFoo for a Foo of which, or of whose Deployment, only the status has changed.
+// enqueueFooAfterDelay is enqueueFoo for a Foo if only its status, or that of its Deployment, has changed.
 func (c *Controller) enqueueFooAfterDelay(foo *samplev1alpha1.Foo, reason string) {
 	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "after", statusDelay)
 	c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
@@ -358,13 +360,13 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
 	ctx = klog.NewContext(ctx, logger)
 	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef))
-	timer := metrics.StartSync()
+	finish := metrics.StartSync()
 	err := c.syncHandler(ctx, objectRef)
 
 	result, delay := metrics.Success, time.Duration(0)
 	switch stalled, isStalled := errors.AsType[*foostatus.StalledError](err); {
 	case err == nil:
-		c.workqueue.Forget(objectRef) // The next failure is a first one again.
+		c.workqueue.Forget(objectRef) // This resets the backoff.
 	case errors.Is(err, consistency.ErrStale):
 		result, delay = metrics.Stale, staleCacheDelay
 		c.workqueue.AddAfter(objectRef, delay)
@@ -381,12 +383,13 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
 		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
 	}
-	logger.V(4).Info("Finished syncing", "duration", timer.Finish(result), "result", result, "err", err, "requeueAfter", delay)
+	took := finish(result)
+	logger.V(4).Info("Finished syncing", "duration", took, "result", result, "err", err, "requeueAfter", delay)
 	return true
 }
 
 // syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events. It
-// reads from the caches and writes only what differs. After an error it has to be called again; a panic is an error like any other.
+// reads from the caches and writes only what differs. After an error the caller has to retry. A panic is returned as an error.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer metrics.RecoverPanic(&err)
 
@@ -399,6 +402,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
 		c.consistencyStore.Clear(objectRef)
+		c.rejections.Delete(objectRef)
 		c.statusWriter.Delete(objectRef)
 		return nil
 	}
@@ -465,13 +469,13 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 }
 
 // writeDeployment creates the desired Deployment of a Foo or, if one was found, patches that. If the API server rejects it, or another client
-// keeps changing or deleting it, that is done with backoff only.
+// keeps changing or deleting it, it backs off.
 func (c *Controller) writeDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	if c.isInWriteBackoff(ctx, foo) { // What is reported already is not refreshed: others may change the Deployment at any rate.
-		return found, false, cmp.Or[error](foostatus.Reported(foo, foostatus.DeploymentRejected),
-			foostatus.Reported(foo, foostatus.DeploymentOverridden), foostatus.Overridden(found, desired))
+	if c.isInWriteBackoff(ctx, foo) { // What is reported is not updated: others may change the Deployment at any rate.
+		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
+			error(foostatus.Overridden(found, desired)))
 	}
 	// The first creation for a Foo needs no live read, nor does a patch for a new spec by a process that has written for this Foo before.
 	// In any other case the cached Foo may be stale: it may have been changed or deleted while its watch was interrupted.
@@ -493,6 +497,7 @@ func (c *Controller) writeDeployment(
 		return found, false, c.asStalled(foo, err)
 	}
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, written.ResourceVersion)
+	c.rejections.Delete(cache.MetaObjectToName(foo))
 
 	// Admission may have changed what was written.
 	expected := written.DeepCopy()
@@ -557,8 +562,8 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
 		}
-		if stalled := foostatus.Reported(foo, foostatus.DeploymentRejected); stalled != nil && c.isInWriteBackoff(ctx, foo) {
-			return stalled
+		if rejection := c.lastRejection(foo); rejection != nil && c.isInWriteBackoff(ctx, foo) {
+			return rejection
 		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
@@ -585,8 +590,24 @@ func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
 	stalled := foostatus.AsStalled(err)
 	if stalled != err {
 		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
+		c.rejections.Store(cache.MetaObjectToName(foo), rejection{writeBackoffID(foo), stalled})
 	}
 	return stalled
+}
+
+// rejection is the error of a write that the API server rejected, with the writeBackoffID.
+type rejection struct {
+	id  string
+	err error
+}
+
+// lastRejection returns the error of the last write for this generation of a Foo if the API server rejected it, and nil otherwise. The
+// Foo's status may not say so, if it could not be written.
+func (c *Controller) lastRejection(foo *samplev1alpha1.Foo) error {
+	if last, ok := c.rejections.Load(cache.MetaObjectToName(foo)); ok && last.(rejection).id == writeBackoffID(foo) {
+		return last.(rejection).err
+	}
+	return nil
 }
 
 func (c *Controller) isInWriteBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {

@@ -420,8 +420,6 @@ func (f *fixture) edit(t *testing.T, deployment *appsv1.Deployment, options ...o
 }
 
 func TestSyncHandler(t *testing.T) {
-	invalid := apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "example-deployment", nil)
-	quota := apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("exceeded quota"))
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
 	scaled := newDeploymentFor(newFoo(), withReplicas(7), available)
 	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
@@ -454,10 +452,7 @@ func TestSyncHandler(t *testing.T) {
 	isAvailable, isProgressing := result{ready: "True DeploymentAvailable"}, result{ready: "False DeploymentProgressing"}
 	synced, syncedAvailable := result{syncedEvent, "", "False DeploymentProgressing"}, result{syncedEvent, "", "True DeploymentAvailable"}
 	conflicting := result{conflictEvent, "not managed by Foo", "False ErrResourceExists (stalled)"}
-	rejected := func(err string) result {
-		return result{"Warning DeploymentRejected " + err, err, "False DeploymentRejected (stalled)"}
-	}
-	denied := rejected("denied by a webhook")
+	denied := result{"Warning DeploymentRejected denied by a webhook", "denied by a webhook", "False DeploymentRejected (stalled)"}
 	overridden := func(message string) result {
 		return result{"Warning DeploymentOverridden " + message, message, "False DeploymentOverridden (stalled)"}
 	}
@@ -506,25 +501,16 @@ func TestSyncHandler(t *testing.T) {
 			result: conflicting},
 		{name: "earlier Foo of the name", objects: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
 			requests: []string{updateStatus}, result: conflicting},
-		{name: "ours exists, not in the cache", objects: objects{newFoo()},
-			answers:  answers{createDeployment: exists, getDeployment: returning(ours)},
-			requests: []string{createDeployment, getDeployment}, result: result{err: "the cache is stale"}},
 		{name: "another exists, not in the cache", objects: objects{newFoo()},
 			answers:  answers{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
 			requests: []string{createDeployment, getDeployment, updateStatus}, result: conflicting},
 		{name: "exists, gone by the live read", objects: objects{newFoo()},
 			answers: answers{createDeployment: exists, getDeployment: notFound}, requests: []string{createDeployment, getDeployment},
 			result: result{err: "not found"}},
-		{name: "invalid", objects: objects{newFoo()}, answers: answers{createDeployment: failing(invalid)},
-			requests: []string{createDeployment, updateStatus}, result: rejected(invalid.Error())},
-		{name: "exceeded quota", objects: objects{newFoo()}, answers: answers{createDeployment: failing(quota)},
-			requests: []string{createDeployment, updateStatus}, result: rejected(quota.Error())},
 		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: webhook},
 			requests: []string{createDeployment, updateStatus}, result: denied},
 		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: webhook},
 			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, status: twoReplicas},
-		{name: "namespace terminating", objects: objects{newFoo()}, answers: answers{createDeployment: terminating},
-			requests: []string{createDeployment}, result: result{err: "namespace is being terminated"}},
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
 			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
 		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
@@ -555,9 +541,6 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed, rejected", objects: objects{newFoo(renamed), ours},
 			answers: answers{createNew: webhook}, requests: []string{createNew, updateStatus}, result: denied,
 			status: twoReplicas},
-		{name: "renamed, patch rejected", answers: answers{"patch deployments new-deployment": webhook},
-			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
-			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "example", "new"), updateStatus}, result: denied},
 		{name: "renamed twice", result: result{prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), "", isAvailable.ready},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
 			requests: []string{getFoo, pruneDeployment, getFoo, strings.ReplaceAll(pruneDeployment, "example", "other")}},
@@ -581,9 +564,6 @@ func TestSyncHandler(t *testing.T) {
 			result: overridden(imageOverridden)},
 		{name: "admission removes labels", objects: objects{newFoo()}, answers: answers{createDeployment: mutating(withoutLabels)},
 			requests: []string{createDeployment, updateStatus}, result: overridden(labelsOverridden)},
-		{name: "admission overrides a change", objects: objects{newFoo(observed, withGeneration(2)), drifted},
-			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
-			result: overridden(replicasOverridden)},
 		{name: "admission overrides a correction", objects: objects{newFoo(observed), drifted},
 			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
 			result: overridden(replicasOverridden)},
@@ -703,12 +683,12 @@ func TestWritesAreBounded(t *testing.T) {
 		"patch is rejected":     {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: webhook}, nobody, patchDeployment},
 		"patch is rejected, status cannot be written": {objects{newFoo(), drifted},
 			answers{patchDeployment: webhook, updateStatus: unavailable}, nobody, patchDeployment},
-		"patch is overridden by admission": {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: overridden}, nobody,
-			patchDeployment},
 		"patch is overridden by admission, status cannot be written": {objects{newFoo(), drifted},
 			answers{patchDeployment: overridden, updateStatus: unavailable}, nobody, patchDeployment},
 		"prune is rejected": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, answers{deleteDeployment: webhook}, nobody,
 			deleteDeployment},
+		"prune is rejected, status cannot be written": {objects{newFoo(renamed, observing(replacement)), ours, replacement},
+			answers{deleteDeployment: webhook, updateStatus: unavailable}, nobody, deleteDeployment},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -769,15 +749,16 @@ func TestRequestsInAnHour(t *testing.T) {
 	}
 }
 
-// A name conflict that a live read has shown does not delay the creation once the name is free.
-func TestFreedNameThatWasNotCached(t *testing.T) {
-	f := newFixture(t, newFoo())
-	f.answers = answers{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(), notControlled))}
-	verifyError(t, f.syncHandler(t.Context(), objectRef), "already exists")
-	clear(f.answers)
-	f.fillCaches(t)
-	must(t, f.syncHandler(t.Context(), objectRef))
-	f.verifyRequests(t, getFoo, createDeployment, updateStatus)
+func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.answers = answers{createDeployment: webhook, updateStatus: unavailable}
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		delete(f.answers, updateStatus)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
+		f.verifyRequests(t, createDeployment, updateStatus, updateStatus)
+		f.verifyReady(t, "False DeploymentRejected (stalled)")
+	})
 }
 
 func TestSeveralSupersededDeployments(t *testing.T) {
@@ -941,9 +922,6 @@ func TestHandlers(t *testing.T) {
 	v8, superseded := withResourceVersion("8"), withName("superseded")
 	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels)
 	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
-	tombstoneOf := func(deployment *appsv1.Deployment) cache.DeletedFinalStateUnknown {
-		return cache.DeletedFinalStateUnknown{Key: cache.MetaObjectToName(deployment).String(), Obj: deployment}
-	}
 
 	type handle func(f *fixture)
 	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
@@ -1001,8 +979,8 @@ func TestHandlers(t *testing.T) {
 		{"deleted", remove(ours), bothReset},
 		{"not controlled, deleted", remove(another), bothReset},
 		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
-		{"tombstone", remove(tombstoneOf(ours)), bothReset},
-		{"tombstone of a superseded", remove(tombstoneOf(newDeploymentFor(newFoo(), superseded))), high},
+		{"tombstone", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}), bothReset},
+		{"tombstone without object", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}), bothReset},
 		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -1272,7 +1250,6 @@ func TestTrim(t *testing.T) {
 		"not controlled":      {newDeploymentFor(newFoo(), available, full, notControlled), metadataOf(newDeploymentFor(newFoo(), notControlled))},
 		"another controller":  {newDeploymentFor(newFoo(), available, full, anotherKind), metadataOf(newDeploymentFor(newFoo(), anotherKind))},
 		"Foo":                 {newFoo(full), newFoo(full, withoutManagedFields)},
-		"tombstone":           {cache.DeletedFinalStateUnknown{Key: "default/example-foo"}, cache.DeletedFinalStateUnknown{Key: "default/example-foo"}},
 	} {
 		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: trim() = %v, want %v", name, got, test.want)
@@ -1343,27 +1320,29 @@ func FuzzSyncHandler(f *testing.F) {
 				existing = append(existing, anyDeployment(&c, name))
 			}
 		}
-		f := newFixture(t, existing...)
-		var err error
-		for range 3 { // Create or correct, prune, and report.
-			err = f.syncHandler(t.Context(), objectRef)
-			f.fillCaches(t)
-		}
-		if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
-			t.Errorf("error = %v, and then %v of the same state", err, again)
-		}
-		if requests := f.takeRequests(); err == nil && len(requests) > 0 {
-			t.Errorf("requests = %q although nothing is left to do", requests)
-		}
-		for _, object := range existing[1:] {
-			before := object.(*appsv1.Deployment)
-			if foo.Controls(before) {
-				continue
+		synctest.Test(t, func(t *testing.T) { // The clock stands still, and a backoff does not end.
+			f := newFixture(t, existing...)
+			var err error
+			for range 3 { // Create or correct, prune, and report.
+				err = f.syncHandler(t.Context(), objectRef)
+				f.fillCaches(t)
 			}
-			if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
-				t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
+			if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
+				t.Errorf("error = %v, and then %v of the same state", err, again)
 			}
-		}
+			if requests := f.takeRequests(); err == nil && len(requests) > 0 {
+				t.Errorf("requests = %q although nothing is left to do", requests)
+			}
+			for _, object := range existing[1:] {
+				before := object.(*appsv1.Deployment)
+				if foo.Controls(before) {
+					continue
+				}
+				if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
+					t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
+				}
+			}
+		})
 	})
 }
 

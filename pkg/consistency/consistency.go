@@ -17,18 +17,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale says that a cache is older than the known state of the API server, so the controller must not act on it yet.
+// ErrStale means that a cache is older than the known state of the API server, so the controller must not act on it yet.
 var ErrStale = errors.New("the cache is stale")
 
 // staleCacheTimeout is how long a cache may be older than a write. After it the write is taken to be lost, because etcd was
 // restored from an older snapshot; preconditions make the API server reject what is then written because of a stale cache.
 const staleCacheTimeout = time.Minute
-
-// Cache is the part of an informer's store that tells how new it is.
-type Cache interface {
-	// LastStoreSyncResourceVersion is the resourceVersion that the store has reached, or "" if that is not known.
-	LastStoreSyncResourceVersion() string
-}
 
 // Store records, for each key of a workqueue, the resourceVersions of the controller's last writes. It is safe for concurrent use.
 //
@@ -36,7 +30,7 @@ type Cache interface {
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose resourceVersion is not known, as
 // without client-go's feature AtomicFIFO, counts as never stale.
 type Store struct {
-	caches map[schema.GroupResource]Cache
+	caches map[schema.GroupResource]cache.Store
 
 	lock    sync.Mutex
 	records map[cache.ObjectName]*record
@@ -45,17 +39,18 @@ type Store struct {
 // record is what was written for one owner.
 type record struct {
 	uid types.UID
-	// unseen are the last writes that the caches have not reached.
-	unseen map[schema.GroupResource]write
+	// unseen are the writes that the caches may not have reached.
+	unseen []write
 }
 
 type write struct {
+	resource        schema.GroupResource
 	resourceVersion string
 	at              time.Time
 }
 
 // NewStore returns an empty store for writes to the resources that the given caches hold.
-func NewStore(caches map[schema.GroupResource]Cache) *Store {
+func NewStore(caches map[schema.GroupResource]cache.Store) *Store {
 	return &Store{caches: caches, records: map[cache.ObjectName]*record{}}
 }
 
@@ -66,10 +61,7 @@ func (s *Store) WroteAt(owner cache.ObjectName, uid types.UID, resource schema.G
 	if s.records[owner] == nil || s.records[owner].uid != uid {
 		s.records[owner] = &record{uid: uid}
 	}
-	if s.records[owner].unseen == nil {
-		s.records[owner].unseen = map[schema.GroupResource]write{}
-	}
-	s.records[owner].unseen[resource] = write{resourceVersion, time.Now()}
+	s.records[owner].unseen = append(s.records[owner].unseen, write{resource, resourceVersion, time.Now()})
 }
 
 // HasWritten reports whether anything was written for an owner with that UID.
@@ -86,16 +78,14 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 	if s.records[owner] == nil {
 		return nil
 	}
-	unseen := s.records[owner].unseen
-	for resource, last := range unseen {
-		read := s.caches[resource].LastStoreSyncResourceVersion()
-		order, err := resourceversion.CompareResourceVersion(read, last.resourceVersion)
-		if err == nil && order < 0 && time.Since(last.at) < staleCacheTimeout {
-			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written", ErrStale, resource, read, last.resourceVersion)
+	for _, write := range s.records[owner].unseen {
+		read := s.caches[write.resource].LastStoreSyncResourceVersion()
+		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
+		if err == nil && order < 0 && time.Since(write.at) < staleCacheTimeout {
+			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written", ErrStale, write.resource, read, write.resourceVersion)
 		}
-		delete(unseen, resource)
 	}
-	s.records[owner].unseen = nil // An empty map takes memory.
+	s.records[owner].unseen = nil
 	return nil
 }
 

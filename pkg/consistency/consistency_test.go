@@ -24,13 +24,17 @@ var (
 	owner       = cache.NewObjectName("default", "example-foo")
 )
 
-// fakeCache is a Cache that has reached a resourceVersion.
-type fakeCache string
+// fakeCache is a cache that has reached a resourceVersion.
+type fakeCache struct {
+	cache.Store
+	at string
+}
 
-func (c *fakeCache) LastStoreSyncResourceVersion() string { return string(*c) }
+func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
-func newTestStore(foosAt, deploymentsAt fakeCache) (store *Store, foosCache, deploymentsCache *fakeCache) {
-	return NewStore(map[schema.GroupResource]Cache{foos: &foosAt, deployments: &deploymentsAt}), &foosAt, &deploymentsAt
+func newTestStore(foosAt, deploymentsAt string) (store *Store, foosCache, deploymentsCache *fakeCache) {
+	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
+	return NewStore(map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -39,7 +43,7 @@ func TestEnsureReady(t *testing.T) {
 		resourceVersion string
 	}
 	for name, test := range map[string]struct {
-		foosAt, deploymentsAt fakeCache
+		foosAt, deploymentsAt string
 		writes                []write
 		want                  error
 	}{
@@ -74,11 +78,11 @@ func TestEnsureReadyAfterCatchingUp(t *testing.T) {
 	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 		t.Errorf("EnsureReady() = %v while the cache is stale, want %v", err, ErrStale)
 	}
-	*foosCache = "10"
+	foosCache.at = "10"
 	if err := store.EnsureReady(owner); err != nil {
 		t.Errorf("EnsureReady() = %v once the cache has caught up", err)
 	}
-	*foosCache = "9" // etcd was restored from a snapshot.
+	foosCache.at = "9" // etcd was restored from a snapshot.
 	if err := store.EnsureReady(owner); err != nil {
 		t.Errorf("EnsureReady() = %v for a write that the cache has had", err)
 	}

@@ -34,7 +34,7 @@ type StalledError struct {
 	Reason string
 	// Message is for people.
 	Message string
-	// RetryAfter is the delay of the next retry. 0 means that it depends on the number of retries.
+	// RetryAfter is the delay of the next retry. If it is 0, the workqueue's rate limiter determines it.
 	RetryAfter time.Duration
 }
 

@@ -268,10 +268,21 @@ func TestReported(t *testing.T) {
 }
 
 func TestLongMessageIsTruncated(t *testing.T) {
-	for name, message := range map[string]string{"ASCII": strings.Repeat("a", 40000), "multi-byte": strings.Repeat("ü", 20000)} {
-		stalled, _ := errors.AsType[*StalledError](AsStalled(apierrors.NewBadRequest(message)))
-		if len(stalled.Message) > 32768 || len(stalled.Message) < 32760 || !utf8.ValidString(stalled.Message) {
-			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(stalled.Message))
+	long := strings.Repeat("a", 40000)
+	found, desired, failing := &appsv1.Deployment{}, &appsv1.Deployment{}, &appsv1.Deployment{}
+	found.Labels, desired.Labels = map[string]string{"app": long}, map[string]string{"app": "nginx"}
+	failing.Status.Conditions = []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: long},
+	}
+	_, ofRollout := RolloutStatus(failing)
+	for name, message := range map[string]string{
+		"rejection":  AsStalled(apierrors.NewBadRequest(long)).Error(),
+		"multi-byte": AsStalled(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),
+		"override":   Overridden(found, desired).Message,
+		"rollout":    ofRollout,
+	} {
+		if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
+			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(message))
 		}
 	}
 }

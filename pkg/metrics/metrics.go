@@ -57,22 +57,18 @@ func init() {
 	}
 }
 
-// Sync is a sync under way.
-type Sync struct{ start time.Time }
-
-// StartSync counts a worker as active until Finish.
-func StartSync() Sync {
+// StartSync counts a worker as active until finish is called, which counts the result and the duration of the sync, and returns the
+// duration.
+func StartSync() (finish func(Result) time.Duration) {
+	start := time.Now()
 	activeWorkers.Inc()
-	return Sync{start: time.Now()}
-}
-
-// Finish counts the result and the duration of a sync, and returns the duration.
-func (s Sync) Finish(result Result) time.Duration {
-	took := time.Since(s.start)
-	activeWorkers.Dec()
-	duration.Observe(took.Seconds())
-	syncs.WithLabelValues(string(result)).Inc()
-	return took
+	return func(result Result) time.Duration {
+		took := time.Since(start)
+		activeWorkers.Dec()
+		duration.Observe(took.Seconds())
+		syncs.WithLabelValues(string(result)).Inc()
+		return took
+	}
 }
 
 // RecoverPanic counts a panic of the function that defers it, and sets *err to an error with the stack, so that the worker goes on.

@@ -24,11 +24,11 @@ func TestSync(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				sync := StartSync()
+				finish := StartSync()
 				verifyMetrics(t, "sample_controller_active_workers", "sample_controller_active_workers 1")
 				time.Sleep(3 * time.Second)
-				if got := sync.Finish(result); got != 3*time.Second {
-					t.Errorf("Finish() = %s, want 3s", got)
+				if got := finish(result); got != 3*time.Second {
+					t.Errorf("finish() = %s, want 3s", got)
 				}
 				verifyMetrics(t, "sample_controller_active_workers", "sample_controller_active_workers 0")
 				verifyMetrics(t, "sample_controller_syncs_total", fmt.Sprintf("sample_controller_syncs_total{result=%q} 1", result))
