@@ -16,7 +16,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -90,9 +90,13 @@ func run(ctx context.Context, o *options.Options) error {
 		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
-	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
-	live, ready := func() error { return nil }, func() error { return checkSynced(synced) }
+	live, ready := func() error { return nil }, func() error {
+		if !deployments.Informer().HasSynced() || !foos.Informer().HasSynced() {
+			return errors.New("the informer caches have not synced yet")
+		}
+		return nil
+	}
 	if elector != nil {
 		live = elector.Check
 	}
@@ -123,7 +127,8 @@ func run(ctx context.Context, o *options.Options) error {
 	defer stopInformers()
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced...); err != nil || ctx.Err() != nil {
+	err = waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, deployments.Informer().HasSynced, foos.Informer().HasSynced)
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 
@@ -139,16 +144,6 @@ func run(ctx context.Context, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
-// checkSynced is the readiness check of leaders and standbys alike.
-func checkSynced(synced []cache.InformerSynced) error {
-	for _, hasSynced := range synced {
-		if !hasSynced() {
-			return errors.New("the informer caches have not synced yet")
-		}
-	}
-	return nil
-}
-
 // waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.
 func waitForCacheSync(
 	ctx context.Context, timeout time.Duration, watchErrors *kubeconfig.WatchErrors, synced ...cache.InformerSynced,
@@ -158,21 +153,13 @@ func waitForCacheSync(
 	if cache.WaitForCacheSync(timeoutCtx.Done(), synced...) || ctx.Err() != nil {
 		return nil
 	}
-	err := fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s", timeout)
-	if last := watchErrors.Last(); last != nil {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return err
+	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, watchErrors.Last())
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and all but the
-// metadata of a Deployment that no Foo controls. Equal labels of a Deployment are kept once.
+// metadata of a Deployment that no Foo controls. Equal label maps of a Deployment are shared.
 func trim(obj any) (any, error) {
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return obj, nil // A tombstone.
-	}
-	object.SetManagedFields(nil)
+	obj.(metav1.Object).SetManagedFields(nil)
 	deployment, ok := obj.(*appsv1.Deployment)
 	switch {
 	case !ok:
@@ -194,7 +181,7 @@ func trim(obj any) (any, error) {
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "sample-controller of an unknown version"
+		return "sample-controller (unknown version)"
 	}
 	commit := "unknown"
 	for _, setting := range info.Settings {

@@ -33,15 +33,15 @@ func Explain(err error) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)", InstallCommand, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("a permission is missing; grant the verb and resource named here with RBAC: %w", err)
+		return fmt.Errorf("permission denied; grant this verb and resource with RBAC: %w", err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server rejects the credentials; check the user in the kubeconfig, or the Pod's service account: %w", err)
+		return fmt.Errorf("the API server rejected the credentials; check the user in the kubeconfig, or the Pod's service account: %w", err)
 	case apierrors.ReasonForError(err) != "":
 		return fmt.Errorf("the API server returned an error: %w", err)
 	case errors.As(err, new(*url.Error)), errors.As(err, new(net.Error)):
 		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
 	default:
-		return fmt.Errorf("the API server's response cannot be decoded; fix the object with the field that is named here: %w", err)
+		return fmt.Errorf("the API server's response cannot be decoded; fix the field that the error names: %w", err)
 	}
 }
 
@@ -71,10 +71,10 @@ func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, er
 	w.last.Store(&err)
 }
 
-// Last returns the last error, or nil if there was none.
+// Last returns the last error.
 func (w *WatchErrors) Last() error {
 	if last := w.last.Load(); last != nil {
 		return *last
 	}
-	return nil
+	return errors.New("the API server has not answered all lists")
 }

@@ -55,8 +55,8 @@ func TestWatchErrors(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
 	watchErrors, reflector := &WatchErrors{}, newReflector(&samplev1alpha1.Foo{})
-	if err := watchErrors.Last(); err != nil {
-		t.Errorf("Last() = %v before any error", err)
+	if err := watchErrors.Last(); err == nil {
+		t.Error("Last() = nil before any error, want that there is no answer yet")
 	}
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
 	watchErrors.Handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
