@@ -166,7 +166,7 @@ func (c *localCluster) run(t *testing.T, command command) string {
 	if command.words[0] != "kubectl" {
 		t.Fatalf("%s:%d: no way to run %s", command.document.path, command.line, command)
 	}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		running := c.Command(t.Context(), command.words[0], command.words[1:]...)
 		running.Dir = c.dir
@@ -178,6 +178,7 @@ func (c *localCluster) run(t *testing.T, command command) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s:%d: %s: %v\n%s", command.document.path, command.line, command, err, output)
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
@@ -449,8 +450,14 @@ func get(address, path string) (status int, body string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	requireNoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	for range 100 {
+		// Below the ephemeral ports: no connection takes it before the process listens.
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(10000)))
+		if err == nil {
+			listener.Close()
+			return listener.Addr().String()
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
 }

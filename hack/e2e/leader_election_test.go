@@ -114,24 +114,21 @@ func waitForLeader(t *testing.T, instances []*instance) (leader *instance, other
 	return leader, others
 }
 
-// Not parallel: it measures latency.
 func TestLeaderReleasesLeaseOnShutdown(t *testing.T) {
+	t.Parallel()
 	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3))
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3,
+		"-leader-elect-lease-duration=10m", "-leader-elect-renew-deadline=9m")) // The Lease does not expire.
 	createReadyFoo(t, namespace, "before", "before", 1)
 
 	leader.signal(syscall.SIGTERM)
-	stopped := time.Now()
 	createFoo(t, namespace, "gap", "gap", 1)
 	leader.waitForExit(0, 10*time.Second)
 	next, _ := waitForLeader(t, standbys)
-	eventually(t, 3*time.Second-time.Since(stopped), func() error {
-		if len(writesOf(t, next.user)) == 0 {
-			return errors.New("the next leader has made no writes")
-		}
-		return nil
-	})
 	waitForReplicas(t, namespace, "gap", 1)
+	if len(writesOf(t, next.user)) == 0 {
+		t.Error("the next leader has made no writes")
+	}
 }
 
 // Not parallel: it measures latency.
@@ -141,7 +138,7 @@ func TestKilledLeaderIsReplaced(t *testing.T) {
 	leader.signal(syscall.SIGKILL)
 	killed := time.Now()
 	createFoo(t, namespace, "gap", "gap", 1)
-	within := leaseDuration + retryPeriod + time.Second // one second for requests and polling
+	within := leaseDuration + retryPeriod + 5*time.Second // five seconds for requests and polling
 	var next *instance
 	eventually(t, within-time.Since(killed), func() error {
 		for _, in := range standbys {
@@ -194,7 +191,8 @@ func TestFrozenLeaderDoesNotWrite(t *testing.T) {
 // Not parallel: it freezes the API server.
 func TestLeaderThatCannotRenewExits(t *testing.T) {
 	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2))
+	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2,
+		"-leader-elect-lease-duration=7s", "-leader-elect-renew-deadline=6s")) // /livez fails for three seconds before the leader exits.
 	leader.waitForHealth("/livez", http.StatusOK)
 	createFoo(t, namespace, "in-flight", "in-flight", 1) // so that requests are in flight
 	requireNoError(t, local.Freeze(cluster.APIServer))

@@ -23,7 +23,7 @@ import (
 )
 
 // requestLatency is how much later than its client sent it a request may pass the proxy.
-const requestLatency = 250 * time.Millisecond
+const requestLatency = 500 * time.Millisecond
 
 // leaseFaults are what happens to the Lease while the leader works. All but one end with another leader, or with the same one again.
 var leaseFaults = []struct {

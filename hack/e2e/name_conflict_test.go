@@ -19,7 +19,7 @@ import (
 )
 
 // watchLatency bounds the time from a watch event to the reaction of the controller.
-const watchLatency = time.Second
+const watchLatency = 2 * time.Second
 
 func TestNameConflict(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestFreedNameIsTakenOver(t *testing.T) {
 	for i := range 2 {
 		name := fmt.Sprintf("waiting-%d", i)
 		waiting[createFoo(t, namespace, name, "taken", 1).UID] = name
-		// After ten failed attempts the backoff is several seconds, so that a retry cannot pass for a reaction to the event.
+		// After eleven failed attempts the backoff is five seconds, so that a retry is unlikely to pass for a reaction to the event.
 		eventually(t, convergence, func() error {
 			count := 0
 			for line := range strings.Lines(controller.log.String()) {
@@ -70,8 +70,8 @@ func TestFreedNameIsTakenOver(t *testing.T) {
 					count++
 				}
 			}
-			if count < 10 {
-				return fmt.Errorf("got %d failed attempts, want 10", count)
+			if count < 11 {
+				return fmt.Errorf("got %d failed attempts, want 11", count)
 			}
 			return nil
 		})

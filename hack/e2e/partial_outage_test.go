@@ -18,12 +18,8 @@ import (
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
-const (
-	partialOutageDuration = 5 * time.Second
-	// recoveryTime bounds the time from the end of a partial outage until everything has converged. Backoffs double, so that the last
-	// one is about as long as the outage. That of client-go's informers is up to twice as long.
-	recoveryTime = 25 * time.Second
-)
+// partialOutageDuration is how long a partial outage lasts at least.
+const partialOutageDuration = 5 * time.Second
 
 // partialOutages are the kinds of requests that the controller makes. The Foos of partialOutageActions that do without them have to be
 // served all the same, by their Deployment and status or, if reports is false, by their Deployment alone.
@@ -106,6 +102,8 @@ func TestPartialOutages(t *testing.T) {
 				proxy.SetRules()
 
 				ended := time.Now()
+				// Backoffs double, so that the last one is about as long as the outage. That of client-go's informers is up to twice as long.
+				recoveryTime := 15*time.Second + 2*ended.Sub(began)
 				for name, replicas := range partialOutageReplicas {
 					waitForReplicasWithin(t, recoveryTime-time.Since(ended), namespace, name, replicas)
 				}
@@ -115,8 +113,8 @@ func TestPartialOutages(t *testing.T) {
 				waitForDeployments(t, namespace, "after", "drifted", "new", "scaled")
 				injected := proxy.Injected()[outage.name]
 				t.Logf("%d requests failed; recovered within %s", injected, recovered)
-				if injected > 100 {
-					t.Errorf("%d requests failed in %s, want at most 100", injected, time.Since(began))
+				if limit := 100 * int(ended.Sub(began)/partialOutageDuration); injected > limit {
+					t.Errorf("%d requests failed in %s, want at most %d", injected, ended.Sub(began), limit)
 				}
 				history.checkWrites(proxy.Requests())
 				checkLog(t, controller.log.String())

@@ -92,7 +92,7 @@ func (l *liveLab) wait(what string, matches func(Step) bool) Step {
 // waitPassed waits until an exercise has passed.
 func (l *liveLab) waitPassed(id string) {
 	l.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(90 * time.Second)
 	for {
 		_, more := l.lab.stream.after(0)
 		if slices.ContainsFunc(l.lab.exercises.state(), func(s exerciseState) bool { return s.ID == id && s.Passed }) {

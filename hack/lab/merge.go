@@ -14,7 +14,7 @@ import (
 const (
 	// settleTime is how long records wait for older ones from other sources: a log line comes through a pipe, a watch event
 	// directly.
-	settleTime = 30 * time.Millisecond
+	settleTime = 100 * time.Millisecond
 	// mergePeriod is the interval at which records become steps.
 	mergePeriod = 10 * time.Millisecond
 	// maxRecords bounds the records that wait to become steps. More are dropped, and counted.

@@ -213,20 +213,23 @@ func TestFaults(t *testing.T) {
 	p.settle(3)
 	p.checkPicture()
 
-	for lane, replicas := range map[string]int{"foos": 4, "deployments": 2} {
-		p.fault("cutWatch", "lane", lane)
+	for _, cut := range []struct {
+		lane, act string
+		replicas  int
+	}{{"foos", "scale", 4}, {"deployments", "scaleDeployment", 2}} {
+		p.fault("cutWatch", "lane", cut.lane)
 		p.receive("the end of the watch", isWatchEnded)
-		p.do("acts", map[string]string{"foos": "scale", "deployments": "scaleDeployment"}[lane], map[string]string{"name": "a", "replicas": "5"})
+		p.do("acts", cut.act, map[string]string{"name": "a", "replicas": "5"})
 		p.receive("the change", `step.kind === "stored"`)
 		p.catchUp()
-		if light := p.text("#light-" + lane); !contains(light, "STALE") {
-			p.Errorf("the Indexer of %s: %s", lane, light)
+		if light := p.text("#light-" + cut.lane); !contains(light, "STALE") {
+			p.Errorf("the Indexer of %s: %s", cut.lane, light)
 		}
 		p.fault("healWatch", "relist", "no")
 		p.receive("the patch", isPatched)
 		p.checkPicture()
-		p.scale(fmt.Sprint(replicas))
-		p.settle(replicas)
+		p.scale(fmt.Sprint(cut.replicas))
+		p.settle(cut.replicas)
 	}
 
 	p.fault("kill", "pod", "a")

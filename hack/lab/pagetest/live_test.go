@@ -103,6 +103,11 @@ func openLab(t *testing.T) *page {
 	t.Helper()
 	p := newPage(t)
 	p.open(startLab(t), 1280, 800, "light")
+	t.Cleanup(func() { // Before the lab ends: the page would log that it cannot reconnect.
+		if !t.Failed() {
+			p.open("about:blank", 1280, 800, "light")
+		}
+	})
 	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live") || !document.querySelector("#now").hidden && document.querySelector("#now").innerText === "go live"`)
 	p.get(`document.querySelector("#now").innerText === "go live" && document.querySelector("#now").click()`)
 	p.eventually("the leader", shows("#pods", "pod a: ● leader"))

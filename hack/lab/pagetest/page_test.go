@@ -37,6 +37,8 @@ func newPage(t *testing.T) *page {
 			p.shoot("failed-" + t.Name())
 		}
 		b.close()
+		b.lock.Lock()
+		defer b.lock.Unlock()
 		for _, text := range b.errors {
 			t.Errorf("error in the page: %s", text)
 		}
