@@ -51,7 +51,7 @@ const glossary = (() => {
     },
     handler: {
       title: "Event handlers",
-      text: "Functions of the controller that the informer calls for each change, one after the other. They decide which Foo is concerned, and " +
+      text: "Functions of the controller that the informer calls for each change, one after the other. They find the Foo that is affected, and " +
         "add its key to the workqueue. They do nothing else: while one runs, all further events wait.",
       arrows: [
         ["← FIFO", "the object, for an update also as it was before"],
