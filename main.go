@@ -156,8 +156,8 @@ func waitForCacheSync(
 	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, watchErrors.Last())
 }
 
-// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and all but the
-// metadata of a Deployment that no Foo controls. Equal label maps of a Deployment are shared.
+// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and the labels,
+// annotations, spec and status of a Deployment that no Foo controls. Equal label maps of a Deployment are shared.
 func trim(obj any) (any, error) {
 	obj.(metav1.Object).SetManagedFields(nil)
 	deployment, ok := obj.(*appsv1.Deployment)

@@ -41,8 +41,8 @@ const glossary = (() => {
     },
     indexer: {
       title: "Indexer",
-      text: "The cache: the last known state of every object of the resource, in the memory of this process. Listers read it. It runs after the " +
-        "API server by the time that an event needs, or by minutes if the watch is interrupted: then it is stale.",
+      text: "The cache: the last known state of every object of the resource, in the memory of this process. Listers read it. It is older " +
+        "than the API server's state by the time that an event needs to arrive, or by minutes if the watch is interrupted: then it is stale.",
       arrows: [
         ["← FIFO", "each change of an object, or a new list"],
         ["→ workers", "objects that syncHandler asks for through listers: reads of memory, no requests"],
@@ -68,7 +68,7 @@ const glossary = (() => {
         ["← handlers", "keys: Add, or AddAfter with a delay"],
         ["→ workers, Get", "the next key, high priority first"],
         ["← workers, Done", "the key may be handed out again"],
-        ["← workers, AddAfter", "the key with a fixed delay, if the cache is stale or a user has to act"],
+        ["← workers, AddAfter", "the key with a delay: 1 s if the cache is stale, or the write backoff if a user has to act"],
         ["← rate limiter", "the key of a sync that failed, with a growing delay"],
         ["delayed → waiting", "a key whose delay has elapsed"],
       ],
@@ -134,15 +134,15 @@ const glossary = (() => {
     "workqueue": { text: "client-go's queue between handlers and workers. Many changes of a Foo can become one sync of its key, two workers never " +
       "have the same key, and keys can come back after a delay.",
       wrong: "It holds keys, not events or objects: a sync has to use the newest state." },
-    "Add": { text: "Adds a key at once. If it waits already nothing happens; if it is processed, it is remembered and queued by Done.",
+    "Add": { text: "Adds a key at once. If it is already waiting, it still waits only once; if it is being processed, Done queues it again.",
       wrong: "Add is not rate limited. A flood of events is met by merging keys, not by delays." },
-    "Get": { text: "Takes the next key, or waits for one. The key now counts as processed, until Done." },
+    "Get": { text: "Takes the next key, or waits for one. The key counts as being processed until Done is called." },
     "Done": { text: "Says that the processing of a key has ended, successfully or not. If the key was added meanwhile, it waits again from now. Every " +
       "Get needs a Done.",
       wrong: "Done does not mean success, and does not clear the retries: that is Forget." },
-    "Forget": { text: "Tells the rate limiter that a key has succeeded: its retries are cleared, and the next failure is a first one again.",
+    "Forget": { text: "Tells the rate limiter that the failures of a key no longer count: its retries are cleared, and the next failure is a first one again.",
       wrong: "Forget does not take a key off the queue, and does not end its processing: that is Done." },
-    "AddRateLimited": { text: "Adds a key after the delay that the rate limiter asks for. Only a sync that failed does this." },
+    "AddRateLimited": { text: "Adds a key after the delay that the rate limiter asks for. Only a sync that did not succeed does this." },
     "rate limiter": { text: "The longer one of two delays: exponential for each item, from its own failures, and the bucket that all items share.",
       wrong: "It does not slow down every item. Only retries ask it; and as long as the bucket has tokens, one item's failures delay no other." },
     "requeue": { text: "To add a key again after its sync: with the rate limiter after a failure, or after a fixed time, as when the cache is stale." },
@@ -160,14 +160,14 @@ const glossary = (() => {
       wrong: "It is not the generation, which counts changes of the spec alone." },
     "stale cache": { text: "A cache that has not got a change yet, even one that the controller made itself: the response to a write arrives before its " +
       "event. The next sync of that Foo waits until the cache has reached the resourceVersion of the response.",
-      wrong: "To have written something does not mean to read it back. Between the response and the event, the lister returns the old state." },
-    "conflict": { text: "HTTP 409: the object has a newer resourceVersion than the one that the write was computed from. The write is lost, and that is " +
-      "right: the key is retried with what the watch delivers. It is not logged as an error." },
+      wrong: "You cannot read back at once what you have written. Between the response and the event, the lister returns the old state." },
+    "conflict": { text: "HTTP 409: the object has a newer resourceVersion than the one that the write was computed from. The write is rejected, and " +
+      "rightly so: the key is retried with what the watch delivers. It is not logged as an error." },
     "owner reference": { text: "In the metadata of a Deployment: which Foo controls it, by kind, name and UID. With it a handler finds the Foo of a " +
       "Deployment, and the garbage collector what to delete.",
       wrong: "The name or a label does not make a Deployment ours. The UID of the controller reference does." },
-    "finalizer and garbage collection": { text: "If a Foo is deleted, the garbage collector, a controller of Kubernetes, deletes what its owner references " +
-      "point from. A finalizer keeps an object until its cleanup has been done; this controller needs none.",
+    "finalizer and garbage collection": { text: "If a Foo is deleted, the garbage collector, a controller of Kubernetes, deletes the objects whose " +
+      "owner references name it. A finalizer keeps an object until its cleanup has been done; this controller needs none.",
       wrong: "The controller does not delete the Deployment of a deleted Foo." },
     "leader election": { text: "Of several instances, the one that holds the Lease and renews it works. The others keep their caches filled and wait. If " +
       "the leader dies, its Lease expires and another one takes it.",
