@@ -90,10 +90,13 @@ func run(ctx context.Context, o *options.Options) error {
 		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
+	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
 	live, ready := func() error { return nil }, func() error {
-		if !deployments.Informer().HasSynced() || !foos.Informer().HasSynced() {
-			return errors.New("the informer caches have not synced yet")
+		for _, hasSynced := range synced {
+			if !hasSynced() {
+				return errors.New("the informer caches have not synced yet")
+			}
 		}
 		return nil
 	}
@@ -127,8 +130,7 @@ func run(ctx context.Context, o *options.Options) error {
 	defer stopInformers()
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-	err = waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, deployments.Informer().HasSynced, foos.Informer().HasSynced)
-	if err != nil || ctx.Err() != nil {
+	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced...); err != nil || ctx.Err() != nil {
 		return err
 	}
 

@@ -194,7 +194,7 @@ type scenarioRun struct {
 func startScenario(t *testing.T, s scenario, seed uint64) *scenarioRun {
 	t.Helper()
 	r := &scenarioRun{scenario: s, namespace: newNamespace(t), proxy: startProxy(t, user, seed)}
-	r.start = func() *process { return startBehindProxy(t, r.proxy, "-namespace", r.namespace, "-resync-period=1s") }
+	r.start = func() *process { return startBehindProxy(t, r.proxy, "-namespace", r.namespace) }
 	r.controller = r.start()
 	r.controller.waitForLog("Started workers")
 	s.prepare(t, r.namespace)
@@ -239,10 +239,10 @@ func (r *scenarioRun) holdWatches(resources ...string) faults.Fault {
 	})
 }
 
-// stableWrites returns the writes of the controller once there have been no more for two resync periods.
+// stableWrites returns the writes of the controller once there have been no more for a second.
 func (r *scenarioRun) stableWrites(t *testing.T) []string {
 	t.Helper()
-	return waitUntilStable(t, 2*time.Second, func() []string { return writesIn(r.proxy.Requests()) })
+	return waitUntilStable(t, time.Second, func() []string { return writesIn(r.proxy.Requests()) })
 }
 
 // writesIn returns the writes among the requests, each as "verb resource name".
