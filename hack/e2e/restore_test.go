@@ -243,7 +243,9 @@ func TestRestoredLease(t *testing.T) {
 				losses += checkNoWritesAfterLoss(t, in.user, in.proxy.Requests(), restoredRenewDeadline)
 				checkLog(t, in.log.String())
 			}
-			if losses == 0 {
+			// The leader may also read the restored Lease, which is its own, before it gets a conflict: when its first renewal after the
+			// restore fails for another reason.
+			if takenOver && losses == 0 {
 				t.Error("no instance has lost the Lease")
 			}
 		})
