@@ -178,7 +178,7 @@ func (c *localCluster) run(t *testing.T, command command) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s:%d: %s: %v\n%s", command.document.path, command.line, command, err, output)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // The command is repeated until it succeeds.
 	}
 }
 
