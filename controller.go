@@ -102,9 +102,7 @@ type Controller struct {
 	workqueue *priorityqueue.Queue[cache.ObjectName]
 	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
 	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
-	writeBackoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the last write for each Foo that the API server rejected, until one succeeds.
-	rejections       sync.Map
+	writeBackoff     *flowcontrol.Backoff
 	statusWriter     *foostatus.Writer
 	consistencyStore *consistency.Store
 
@@ -401,8 +399,6 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
-		c.consistencyStore.Clear(objectRef)
-		c.rejections.Delete(objectRef)
 		c.statusWriter.Delete(objectRef)
 		return nil
 	}
@@ -415,7 +411,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.statusWriter.WithWrittenStatus(foo)
+	foo = c.statusWriter.WithLastStatus(foo)
 	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
@@ -474,14 +470,11 @@ func (c *Controller) writeDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
 	if c.isInWriteBackoff(ctx, foo) { // What is reported is not updated: others may change the Deployment at any rate.
-		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
-			error(foostatus.Overridden(found, desired)))
+		return found, false, cmp.Or(foostatus.Reported(foo, foostatus.DeploymentRejected),
+			foostatus.Reported(foo, foostatus.DeploymentOverridden), error(foostatus.Overridden(found, desired)))
 	}
-	// The first creation for a Foo needs no live read, nor does a patch for a new spec by a process that has written for this Foo before.
-	// In any other case the cached Foo may be stale: it may have been changed or deleted while its watch was interrupted.
-	hasWritten := c.consistencyStore.HasWritten(cache.MetaObjectToName(foo), foo.UID)
-	isNewSpec := !foo.IsObserved() && (found == nil) != hasWritten
-	if !isNewSpec {
+	// Unless this is a new Foo, the cached one may be stale: it may have been changed or deleted while its watch was interrupted.
+	if isNew := found == nil && foo.Status.ObservedGeneration == 0; !isNew {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
@@ -496,8 +489,7 @@ func (c *Controller) writeDeployment(
 	if err != nil {
 		return found, false, c.asStalled(foo, err)
 	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, written.ResourceVersion)
-	c.rejections.Delete(cache.MetaObjectToName(foo))
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, written.ResourceVersion)
 
 	// Admission may have changed what was written.
 	expected := written.DeepCopy()
@@ -535,7 +527,7 @@ func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.F
 	if !foo.Controls(existing) {
 		return nil, nameConflict(foo)
 	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, deploymentResource, existing.ResourceVersion)
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, existing.ResourceVersion)
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
@@ -562,7 +554,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
 		}
-		if rejection := c.lastRejection(foo); rejection != nil && c.isInWriteBackoff(ctx, foo) {
+		if rejection := foostatus.Reported(foo, foostatus.DeploymentRejected); rejection != nil && c.isInWriteBackoff(ctx, foo) {
 			return rejection
 		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
@@ -590,24 +582,8 @@ func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
 	stalled := foostatus.AsStalled(err)
 	if stalled != err {
 		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
-		c.rejections.Store(cache.MetaObjectToName(foo), rejection{writeBackoffID(foo), stalled})
 	}
 	return stalled
-}
-
-// rejection is the error of a write that the API server rejected, with the writeBackoffID.
-type rejection struct {
-	id  string
-	err error
-}
-
-// lastRejection returns the error of the last write for this generation of a Foo if the API server rejected it, and nil otherwise. The
-// Foo's status may not say so, if it could not be written.
-func (c *Controller) lastRejection(foo *samplev1alpha1.Foo) error {
-	if last, ok := c.rejections.Load(cache.MetaObjectToName(foo)); ok && last.(rejection).id == writeBackoffID(foo) {
-		return last.(rejection).err
-	}
-	return nil
 }
 
 func (c *Controller) isInWriteBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {
@@ -634,25 +610,22 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
 	status := foostatus.New(foo, deployment, stalled)
-	differs := !equality.Semantic.DeepEqual(foo.Status, status)
+	differs := c.statusWriter.NeedsUpdate(foo, status)
 	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
-	if differs {
-		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
-		if err != nil {
-			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-				c.writeBackoff.Next(writeBackoffID(foo), time.Now())
-			}
-			return err
-		}
-		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), foo.UID, fooResource, updated.ResourceVersion)
-	}
-	switch {
+	switch { // Events are recorded before the status is written: a retry of that would not record them.
 	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
 		logger.Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (written || !foo.IsObserved()):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
+	}
+	if differs {
+		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
+		if err != nil {
+			return err
+		}
+		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), fooResource, updated.ResourceVersion)
 	}
 	return syncErr
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -514,7 +515,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
 			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
 		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, result: result{err: "etcd has no leader"}},
+			requests: []string{createDeployment, updateStatus}, result: result{events: syncedEvent, err: "etcd has no leader"}},
 		{name: "conflict", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: conflict},
 			requests: []string{getFoo, patchReplicas}, result: result{"", "has been modified", "True DeploymentAvailable"}},
 		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, result: isAvailable},
@@ -522,7 +523,7 @@ func TestSyncHandler(t *testing.T) {
 			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)}},
 
 		{name: "renamed", objects: objects{newFoo(observed, withGeneration(2), renamed), ours},
-			requests: []string{createNew, updateStatus}, result: synced},
+			requests: []string{getFoo, createNew, updateStatus}, result: synced},
 		{name: "renamed, replacement not available",
 			objects: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))}, result: isProgressing},
 		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, result: isProgressing,
@@ -632,22 +633,18 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		f.answers = answers{updateStatus: unavailable}
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, createDeployment, updateStatus)
-		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, updateStatus) // It is created with backoff only,
-		f.endBackoff()
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, getFoo, createDeployment, updateStatus) // and after a live read.
-
-		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
-		f.fillCaches(t)
-		must(t, f.syncHandler(t.Context(), objectRef))
-		if f.consistencyStore.HasWritten(objectRef, "foo-uid") {
-			t.Error("writes are recorded for a Foo that is gone")
+		for _, requests := range [][]string{
+			{createDeployment, updateStatus},
+			{getFoo, createDeployment, updateStatus}, // After a live read,
+			{updateStatus},                           // and then with backoff only.
+		} {
+			verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+			f.verifyRequests(t, requests...)
+			_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
+			f.fillCaches(t)
 		}
+		f.verifyEvents(t, syncedEvent+", "+syncedEvent+", Warning DeploymentOverridden Deployment "+
+			`"example-deployment" was deleted shortly after the controller had written it`)
 	})
 }
 
@@ -674,9 +671,7 @@ func TestWritesAreBounded(t *testing.T) {
 		write     string
 	}{
 		"restored at once": {objects{newFoo(observing(ours)), drifted}, nil, scale, patchDeployment},
-		"restored at once, status cannot be written": {objects{newFoo(), drifted}, answers{updateStatus: unavailable}, scale,
-			patchDeployment},
-		"restored at once, another status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
+		"restored at once, status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
 			patchDeployment},
 		"another value at once": {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
 		"deleted at once":       {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
@@ -758,6 +753,21 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
 		f.verifyRequests(t, createDeployment, updateStatus, updateStatus)
 		f.verifyReady(t, "False DeploymentRejected (stalled)")
+		f.verifyEvents(t, deniedEvent)
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
+		f.verifyRequests(t)
+
+		f.answers[updateStatus] = unavailable
+		f.endBackoff()
+		delete(f.answers, createDeployment)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
+		f.fillCaches(t)
+		must(t, f.syncHandler(t.Context(), objectRef))
+		if foo := newFoo(); f.statusWriter.WithLastStatus(foo) != foo {
+			t.Error("the status of a Foo that is gone is remembered")
+		}
 	})
 }
 
@@ -859,7 +869,7 @@ func (i racingIndexer) GetByKey(key string) (any, bool, error) {
 func TestCacheCatchesUpDuringRead(t *testing.T) {
 	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), available))
 	f.foosIndexer.Bookmark("10")
-	f.consistencyStore.WroteAt(objectRef, "foo-uid", fooResource, "11")
+	f.consistencyStore.WroteAt(objectRef, fooResource, "11")
 	f.foosLister = listers.NewFooLister(racingIndexer{f.foosIndexer, func() { f.foosIndexer.Bookmark("11") }})
 	verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
 	f.verifyRequests(t)
@@ -1077,10 +1087,9 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{webhook, "stalled", time.Second, "", 0},
 		} {
 			f.answers[createDeployment] = step.create
-			f.foosIndexer.Bookmark("10")
-			f.consistencyStore.Clear(objectRef)
+			f.foosIndexer.Bookmark(strconv.Itoa(i))
 			if step.result == "stale" {
-				f.consistencyStore.WroteAt(objectRef, "foo-uid", fooResource, "11")
+				f.consistencyStore.WroteAt(objectRef, fooResource, strconv.Itoa(i+1))
 			}
 			f.workqueue.Add(objectRef)
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
@@ -24,7 +23,8 @@ var ErrStale = errors.New("the cache is stale")
 // restored from an older snapshot; preconditions make the API server reject what is then written because of a stale cache.
 const staleCacheTimeout = time.Minute
 
-// Store records, for each key of a workqueue, the resourceVersions of the controller's last writes. It is safe for concurrent use.
+// Store records the resourceVersions of a controller's last writes for each owner, which is a key of the workqueue. It is safe for
+// concurrent use.
 //
 // The resourceVersions of one resource are ordered, see
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose resourceVersion is not known, as
@@ -32,15 +32,9 @@ const staleCacheTimeout = time.Minute
 type Store struct {
 	caches map[schema.GroupResource]cache.Store
 
-	lock    sync.Mutex
-	records map[cache.ObjectName]*record
-}
-
-// record is what was written for one owner.
-type record struct {
-	uid types.UID
-	// unseen are the writes that the caches may not have reached.
-	unseen []write
+	lock sync.Mutex
+	// writes are those that the caches may not have reached.
+	writes map[cache.ObjectName][]write
 }
 
 type write struct {
@@ -51,50 +45,27 @@ type write struct {
 
 // NewStore returns an empty store for writes to the resources that the given caches hold.
 func NewStore(caches map[schema.GroupResource]cache.Store) *Store {
-	return &Store{caches: caches, records: map[cache.ObjectName]*record{}}
+	return &Store{caches: caches, writes: map[cache.ObjectName][]write{}}
 }
 
 // WroteAt records that a write for an owner was answered with resourceVersion.
-func (s *Store) WroteAt(owner cache.ObjectName, uid types.UID, resource schema.GroupResource, resourceVersion string) {
+func (s *Store) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.records[owner] == nil || s.records[owner].uid != uid {
-		s.records[owner] = &record{uid: uid}
-	}
-	s.records[owner].unseen = append(s.records[owner].unseen, write{resource, resourceVersion, time.Now()})
-}
-
-// HasWritten reports whether anything was written for an owner with that UID.
-func (s *Store) HasWritten(owner cache.ObjectName, uid types.UID) bool {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.records[owner] != nil && s.records[owner].uid == uid
+	s.writes[owner] = append(s.writes[owner], write{resource, resourceVersion, time.Now()})
 }
 
 // EnsureReady returns an error that wraps ErrStale while a cache is older than the last write for the owner.
 func (s *Store) EnsureReady(owner cache.ObjectName) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.records[owner] == nil {
-		return nil
-	}
-	for _, write := range s.records[owner].unseen {
+	for _, write := range s.writes[owner] {
 		read := s.caches[write.resource].LastStoreSyncResourceVersion()
 		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
 		if err == nil && order < 0 && time.Since(write.at) < staleCacheTimeout {
 			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written", ErrStale, write.resource, read, write.resourceVersion)
 		}
 	}
-	s.records[owner].unseen = nil
+	delete(s.writes, owner)
 	return nil
-}
-
-// Clear removes what was recorded for an owner.
-func (s *Store) Clear(owner cache.ObjectName) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	delete(s.records, owner)
-	if len(s.records) == 0 {
-		s.records = map[cache.ObjectName]*record{} // A map that has grown does not shrink.
-	}
 }

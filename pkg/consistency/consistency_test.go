@@ -61,9 +61,9 @@ func TestEnsureReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, _, _ := newTestStore(test.foosAt, test.deploymentsAt)
-			store.WroteAt(cache.NewObjectName("default", "another-foo"), "another-uid", foos, "5000")
+			store.WroteAt(cache.NewObjectName("default", "another-foo"), foos, "5000")
 			for _, write := range test.writes {
-				store.WroteAt(owner, "uid", write.resource, write.resourceVersion)
+				store.WroteAt(owner, write.resource, write.resourceVersion)
 			}
 			if err := store.EnsureReady(owner); !errors.Is(err, test.want) {
 				t.Errorf("EnsureReady() = %v, want %v", err, test.want)
@@ -74,7 +74,7 @@ func TestEnsureReady(t *testing.T) {
 
 func TestEnsureReadyAfterCatchingUp(t *testing.T) {
 	store, foosCache, _ := newTestStore("9", "9")
-	store.WroteAt(owner, "uid", foos, "10")
+	store.WroteAt(owner, foos, "10")
 	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 		t.Errorf("EnsureReady() = %v while the cache is stale, want %v", err, ErrStale)
 	}
@@ -86,10 +86,10 @@ func TestEnsureReadyAfterCatchingUp(t *testing.T) {
 	if err := store.EnsureReady(owner); err != nil {
 		t.Errorf("EnsureReady() = %v for a write that the cache has had", err)
 	}
-	if !store.HasWritten(owner, "uid") {
-		t.Error("HasWritten() = false for a write that the cache has had")
+	if len(store.writes) != 0 {
+		t.Errorf("writes = %v once the cache has caught up, want none", store.writes)
 	}
-	store.WroteAt(owner, "uid", foos, "11")
+	store.WroteAt(owner, foos, "11")
 	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 		t.Errorf("EnsureReady() = %v after another write, want %v", err, ErrStale)
 	}
@@ -98,7 +98,7 @@ func TestEnsureReadyAfterCatchingUp(t *testing.T) {
 func TestStaleCacheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		store, _, _ := newTestStore("9", "9")
-		store.WroteAt(owner, "uid", foos, "10")
+		store.WroteAt(owner, foos, "10")
 		time.Sleep(staleCacheTimeout - time.Nanosecond)
 		if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 			t.Errorf("EnsureReady() = %v just before the timeout, want %v", err, ErrStale)
@@ -108,46 +108,6 @@ func TestStaleCacheTimeout(t *testing.T) {
 			t.Errorf("EnsureReady() = %v at the timeout", err)
 		}
 	})
-}
-
-func TestClear(t *testing.T) {
-	another := cache.NewObjectName("default", "another-foo")
-	store, _, _ := newTestStore("9", "9")
-	store.WroteAt(owner, "uid", foos, "10")
-	store.WroteAt(another, "another-uid", foos, "10")
-	store.Clear(owner)
-	if err := store.EnsureReady(owner); err != nil || store.HasWritten(owner, "uid") {
-		t.Errorf("EnsureReady() = %v, HasWritten() = %v after Clear", err, store.HasWritten(owner, "uid"))
-	}
-	if err := store.EnsureReady(another); !errors.Is(err, ErrStale) || !store.HasWritten(another, "another-uid") {
-		t.Errorf("EnsureReady() = %v, HasWritten() = %v for another owner", err, store.HasWritten(another, "another-uid"))
-	}
-	store.Clear(another)
-	if len(store.records) != 0 {
-		t.Errorf("records = %v, want none", store.records)
-	}
-	store.WroteAt(owner, "uid", foos, "10")
-	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
-		t.Errorf("EnsureReady() = %v for a write after Clear, want %v", err, ErrStale)
-	}
-}
-
-func TestHasWritten(t *testing.T) {
-	store, _, _ := newTestStore("9", "9")
-	if store.HasWritten(owner, "uid") {
-		t.Error("HasWritten() = true before a write")
-	}
-	store.WroteAt(owner, "uid", foos, "10")
-	if !store.HasWritten(owner, "uid") || store.HasWritten(owner, "new-uid") {
-		t.Error("HasWritten() does not compare UIDs")
-	}
-	store.WroteAt(owner, "new-uid", deployments, "9")
-	if store.HasWritten(owner, "uid") || !store.HasWritten(owner, "new-uid") {
-		t.Error("HasWritten() is not about the last UID")
-	}
-	if err := store.EnsureReady(owner); err != nil {
-		t.Errorf("EnsureReady() = %v because of a write for an earlier UID", err)
-	}
 }
 
 func TestMergePatch(t *testing.T) {
