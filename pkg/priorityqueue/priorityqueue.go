@@ -8,7 +8,6 @@ package priorityqueue
 import (
 	"container/list"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -22,20 +21,21 @@ type Queue[T comparable] struct {
 
 	rateLimiter workqueue.TypedRateLimiter[T]
 	fifos       *fifos[T]
-	// lock keeps Done from adding an item again while AddLowPriority adds one.
-	lock sync.Mutex
+	low         workqueue.TypedInterface[T]
 }
 
 // New returns a queue whose metrics have the given name.
 func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
 	fifos := &fifos[T]{low: map[T]*list.Element{}}
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	delayingQueue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: queue})
+	low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
+	high := highPriority[T]{low, fifos}
+	delayingQueue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: high})
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
 			workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delayingQueue}),
 		rateLimiter: rateLimiter,
 		fifos:       fifos,
+		low:         low,
 	}
 }
 
@@ -48,22 +48,8 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	)
 }
 
-// AddLowPriority adds an item with low priority. One that waits with high priority already keeps it, and one that is being
-// processed is added again with high priority.
-func (q *Queue[T]) AddLowPriority(item T) {
-	q.lock.Lock()
-	defer q.lock.Unlock()
-	q.fifos.addingLow.Store(&item)
-	defer q.fifos.addingLow.Store(nil)
-	q.Add(item)
-}
-
-// Done implements workqueue.TypedInterface.
-func (q *Queue[T]) Done(item T) {
-	q.lock.Lock()
-	defer q.lock.Unlock()
-	q.TypedRateLimitingInterface.Done(item)
-}
+// AddLowPriority adds an item with low priority. One that has been added with high priority already keeps that.
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
 
 // AddRateLimited adds an item after the delay that the rate limiter demands, and returns the delay.
 func (q *Queue[T]) AddRateLimited(item T) time.Duration {
@@ -72,41 +58,44 @@ func (q *Queue[T]) AddRateLimited(item T) time.Duration {
 	return delay
 }
 
-// fifos implements workqueue.Queue. The workqueue calls it with its own lock held.
-type fifos[T comparable] struct {
-	highItems, lowItems list.List
-	// low has the elements of lowItems.
-	low map[T]*list.Element
-
-	// addingLow is the item that AddLowPriority is adding.
-	addingLow atomic.Pointer[T]
+// highPriority is a workqueue that adds items with high priority.
+type highPriority[T comparable] struct {
+	workqueue.TypedInterface[T]
+	fifos *fifos[T]
 }
 
-// isLow reports whether an item is being added with low priority. If another goroutine adds it with high priority at the same time, the
-// first of the two calls reports true, and the second one moves the item up.
-func (f *fifos[T]) isLow(item T) bool {
-	adding := f.addingLow.Load()
-	return adding != nil && *adding == item && f.addingLow.CompareAndSwap(adding, nil)
+// Add implements workqueue.TypedInterface.
+func (q highPriority[T]) Add(item T) {
+	q.fifos.high.Store(item, true)
+	q.TypedInterface.Add(item)
+}
+
+// fifos implements workqueue.Queue. The workqueue calls it with its lock held.
+type fifos[T comparable] struct {
+	highItems, lowItems list.List
+	// high has the items that were added with high priority and will be pushed, which one that is being processed is once it is done.
+	high sync.Map
+	// low has the elements of lowItems.
+	low map[T]*list.Element
 }
 
 // Push implements workqueue.Queue.
 func (f *fifos[T]) Push(item T) {
-	if f.isLow(item) {
-		f.low[item] = f.lowItems.PushBack(item)
+	if _, isHigh := f.high.LoadAndDelete(item); isHigh {
+		f.highItems.PushBack(item)
 		return
 	}
-	f.highItems.PushBack(item)
+	f.low[item] = f.lowItems.PushBack(item)
 }
 
 // Touch implements workqueue.Queue: an item that is added again with high priority moves up.
 func (f *fifos[T]) Touch(item T) {
-	element, waitsLow := f.low[item]
-	if f.isLow(item) || !waitsLow {
-		return
+	_, isHigh := f.high.LoadAndDelete(item)
+	if element, waitsLow := f.low[item]; isHigh && waitsLow {
+		delete(f.low, item)
+		f.lowItems.Remove(element)
+		f.highItems.PushBack(item)
 	}
-	delete(f.low, item)
-	f.lowItems.Remove(element)
-	f.highItems.PushBack(item)
 }
 
 // Len implements workqueue.Queue.
