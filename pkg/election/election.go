@@ -69,7 +69,7 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 
 func newElector(lock resourcelock.Interface, options Options) *Elector {
 	return &Elector{options: options, lock: &observedLock{
-		Interface: lock, forbiddenTimeout: options.ForbiddenTimeout, forbidden: make(chan error, 1), forbiddenSince: map[string]time.Time{},
+		Interface: lock, forbiddenSince: map[string]time.Time{}, forbiddenTimeout: options.ForbiddenTimeout,
 	}}
 }
 
@@ -94,15 +94,16 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		return err
 	}
 	// The election outlives ctx: the Lease is renewed until lead has returned.
-	electionCtx, endElection := context.WithCancel(context.WithoutCancel(ctx))
-	defer endElection()
+	electionCtx, endElection := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endElection(nil)
+	e.lock.endElection = endElection
 	go elector.Run(electionCtx)
 
 	var leadErr error
 	select {
 	case <-ctx.Done():
-	case err := <-e.lock.forbidden:
-		return err
+	case <-electionCtx.Done():
+		return context.Cause(electionCtx)
 	case <-started:
 		led := make(chan error, 1)
 		go func() { led <- lead(ctx) }()
@@ -112,7 +113,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 			return ErrLost
 		}
 	}
-	endElection()
+	endElection(nil)
 	<-stopped
 	if leadErr != nil {
 		return leadErr // Requests that were cancelled may still be applied: the Lease has to expire.
@@ -129,10 +130,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
-	if e.lock.lastRenewal().IsZero() {
+	if e.lock.renewed.Swap(nil) == nil { // From now on writes fail.
 		return nil // Another instance is the leader.
 	}
-	e.lock.setRenewal(time.Time{}) // From now on writes fail.
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		return e.inFlight.Load() == 0, nil
 	})
@@ -153,15 +153,15 @@ func (e *Elector) release(ctx context.Context) error {
 
 // Leading reports whether this instance can be sure that it holds the Lease.
 func (e *Elector) Leading() bool {
-	renewed := e.lock.lastRenewal()
-	return !renewed.IsZero() && elapsed(renewed) < e.options.RenewDeadline
+	renewed := e.lock.renewed.Load()
+	return renewed != nil && elapsed(*renewed) < e.options.RenewDeadline
 }
 
 // Check returns an error if this instance is the leader and has not renewed the Lease for half of RenewDeadline.
 func (e *Elector) Check() error {
-	renewed := e.lock.lastRenewal()
-	if since := elapsed(renewed); !renewed.IsZero() && since > e.options.RenewDeadline/2 {
-		return fmt.Errorf("the Lease was last renewed %s ago", since.Round(time.Millisecond))
+	renewed := e.lock.renewed.Load()
+	if renewed != nil && elapsed(*renewed) > e.options.RenewDeadline/2 {
+		return fmt.Errorf("the Lease was last renewed %s ago", elapsed(*renewed).Round(time.Millisecond))
 	}
 	return nil
 }
@@ -176,26 +176,23 @@ func elapsed(then time.Time) time.Duration {
 // Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the leader. Thus a process that
 // was suspended, or whose Lease was taken away, does not complete what it was about to write.
 func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
-	return guard{elector: e, transport: transport}
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if request.Method == http.MethodGet {
+			return transport.RoundTrip(request)
+		}
+		e.inFlight.Add(1)
+		defer e.inFlight.Add(-1)
+		if !e.Leading() {
+			if request.Body != nil {
+				request.Body.Close()
+			}
+			return nil, ErrNotLeading
+		}
+		return transport.RoundTrip(request)
+	})
 }
 
-type guard struct {
-	elector   *Elector
-	transport http.RoundTripper
-}
+type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
-func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method == http.MethodGet {
-		return g.transport.RoundTrip(request)
-	}
-	g.elector.inFlight.Add(1)
-	defer g.elector.inFlight.Add(-1)
-	if !g.elector.Leading() {
-		if request.Body != nil {
-			request.Body.Close()
-		}
-		return nil, ErrNotLeading
-	}
-	return g.transport.RoundTrip(request)
-}
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

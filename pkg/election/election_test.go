@@ -272,19 +272,19 @@ func TestGuard(t *testing.T) {
 	client := http.Client{Transport: elector.Guard(http.DefaultTransport)}
 	now := time.Now()
 	for name, test := range map[string]struct {
-		renewed time.Time
+		renewed *time.Time
 		want    bool
 	}{
-		"never leader":                 {time.Time{}, false},
-		"leader":                       {now, true},
-		"renew deadline exceeded":      {now.Add(-options.RenewDeadline), false},
-		"by the wall clock only":       {now.Round(0).Add(-options.RenewDeadline), false},
-		"wall clock was set back":      {now.Round(0).Add(time.Hour), true},
-		"renewed within the deadline":  {now.Add(-options.RenewDeadline / 2), true},
-		"wall clock within a deadline": {now.Round(0).Add(-options.RenewDeadline / 2), true},
+		"never leader":                 {nil, false},
+		"leader":                       {&now, true},
+		"renew deadline exceeded":      {new(now.Add(-options.RenewDeadline)), false},
+		"by the wall clock only":       {new(now.Round(0).Add(-options.RenewDeadline)), false},
+		"wall clock was set back":      {new(now.Round(0).Add(time.Hour)), true},
+		"renewed within the deadline":  {new(now.Add(-options.RenewDeadline / 2)), true},
+		"wall clock within a deadline": {new(now.Round(0).Add(-options.RenewDeadline / 2)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			elector.lock.renewed = test.renewed
+			elector.lock.renewed.Store(test.renewed)
 			if _, err := client.Get(server.URL); err != nil {
 				t.Errorf("read: %v", err)
 			}
@@ -341,22 +341,19 @@ func TestReleaseWaitsForWrites(t *testing.T) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
-
 func TestCheck(t *testing.T) {
 	elector := newTestElector(fake.NewClientset(), "one")
+	now := time.Now()
 	for name, test := range map[string]struct {
-		renewed time.Time
+		renewed *time.Time
 		want    bool
 	}{
-		"standby":               {time.Time{}, true},
-		"leader":                {time.Now(), true},
-		"leader cannot renew":   {time.Now().Add(-options.RenewDeadline * 2 / 3), false},
-		"process was suspended": {time.Now().Round(0).Add(-options.RenewDeadline * 2 / 3), false},
+		"standby":               {nil, true},
+		"leader":                {&now, true},
+		"leader cannot renew":   {new(now.Add(-options.RenewDeadline * 2 / 3)), false},
+		"process was suspended": {new(now.Round(0).Add(-options.RenewDeadline * 2 / 3)), false},
 	} {
-		elector.lock.renewed = test.renewed
+		elector.lock.renewed.Store(test.renewed)
 		if err := elector.Check(); (err == nil) != test.want {
 			t.Errorf("%s: Check() = %v", name, err)
 		}

@@ -6,7 +6,7 @@ package election
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,23 +18,20 @@ import (
 type observedLock struct {
 	resourcelock.Interface
 
-	forbiddenTimeout time.Duration
-	// forbidden receives an error once access has been forbidden for forbiddenTimeout.
-	forbidden chan error
-
-	mutex sync.Mutex
-	// renewed is when the last successful renewal was sent, which is before the time from which standbys count. It is zero if the
+	// renewed is when the last successful renewal was sent, which is before the time from which standbys count. It is nil if the
 	// Lease is not held.
-	renewed time.Time
-	// forbiddenSince has the verbs that the API server forbids.
-	forbiddenSince map[string]time.Time
+	renewed atomic.Pointer[time.Time]
+	// forbiddenSince has the verbs that the API server forbids. If it forbids one for forbiddenTimeout, endElection is called.
+	forbiddenSince   map[string]time.Time
+	forbiddenTimeout time.Duration
+	endElection      context.CancelCauseFunc
 }
 
 // Get implements resourcelock.Interface.
 func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.Identity() {
-		l.setRenewal(time.Time{})
+		l.renewed.Store(nil)
 	}
 	l.observeForbidden(ctx, "get", err)
 	return record, raw, err
@@ -58,17 +55,15 @@ func (l *observedLock) observeWrite(
 	l.observeForbidden(ctx, verb, err)
 	switch {
 	case err == nil && record.HolderIdentity == l.Identity():
-		l.setRenewal(sent)
+		l.renewed.Store(&sent)
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		l.setRenewal(time.Time{}) // The Lease was released, or another client has written or deleted it.
+		l.renewed.Store(nil) // The Lease was released, or another client has written or deleted it.
 	}
 	return err
 }
 
-// observeForbidden logs that the API server forbids a verb when it begins to, and sends an error when that lasts too long.
+// observeForbidden logs that the API server forbids a verb when it begins to, and ends the election when that lasts too long.
 func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
 	if !apierrors.IsForbidden(err) {
 		delete(l.forbiddenSince, verb)
 		return
@@ -80,21 +75,6 @@ func (l *observedLock) observeForbidden(ctx context.Context, verb string, err er
 		l.forbiddenSince[verb] = time.Now()
 		klog.FromContext(ctx).Error(err, "Access to the Lease is forbidden; retrying")
 	} else if time.Since(since) >= l.forbiddenTimeout {
-		select {
-		case l.forbidden <- err:
-		default: // It was sent already.
-		}
+		l.endElection(err)
 	}
-}
-
-func (l *observedLock) setRenewal(at time.Time) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.renewed = at
-}
-
-func (l *observedLock) lastRenewal() time.Time {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.renewed
 }
