@@ -128,7 +128,7 @@ func Parse(args []string, out io.Writer) (*Options, error) {
 	if all.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
-	return o, o.validate()
+	return o, o.validate(all)
 }
 
 func printUsage(groups []*flag.FlagSet, out io.Writer) {
@@ -140,59 +140,47 @@ func printUsage(groups []*flag.FlagSet, out io.Writer) {
 	}
 }
 
-// validate returns an error that names the first flag with an impossible value.
-func (o *Options) validate() error {
+// validate returns an error that names the first of the flags with an impossible value.
+func (o *Options) validate(flags *flag.FlagSet) error {
 	lease := &o.Election
 	if lease.Name == "" {
 		// Instances that watch different namespaces do not stand by for each other.
 		lease.Name = strings.TrimSuffix("sample-controller-"+o.Namespace, "-")
 	}
-	switch {
-	case o.Workers < 1:
-		return fmt.Errorf("-workers must be at least 1, not %d", o.Workers)
-	case o.ResyncPeriod < 0:
-		return fmt.Errorf("-resync-period must not be negative, but is %s", o.ResyncPeriod)
-	case o.Image == "" || strings.ContainsAny(o.Image, " \t\r\n"):
-		return fmt.Errorf("-image must be the name of an image, not %q", o.Image)
-	case o.Namespace != "" && len(validation.IsDNS1123Label(o.Namespace)) > 0:
-		return fmt.Errorf("-namespace must be the name of a namespace, not %q", o.Namespace)
-	case !(o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32):
-		return fmt.Errorf("-kube-api-qps must not be negative or infinite, but is %v", o.KubeAPIQPS)
-	case o.KubeAPIBurst < 0:
-		return fmt.Errorf("-kube-api-burst must not be negative, but is %d", o.KubeAPIBurst)
-	case o.KubeAPIBurst > 0 && o.KubeAPIQPS == 0:
-		return errors.New("-kube-api-burst has no meaning without -kube-api-qps; set both")
-	case o.CacheSyncTimeout <= 0:
-		return fmt.Errorf("-cache-sync-timeout must be more than 0, but is %s", o.CacheSyncTimeout)
-	case o.ShutdownTimeout <= 0:
-		return fmt.Errorf("-shutdown-timeout must be more than 0, but is %s", o.ShutdownTimeout)
-	case !isAddress(o.HealthProbeBindAddress):
-		return fmt.Errorf("-health-probe-bind-address must be HOST:PORT or :PORT, not %q", o.HealthProbeBindAddress)
-	case !isAddress(o.MetricsBindAddress):
-		return fmt.Errorf("-metrics-bind-address must be HOST:PORT or :PORT, not %q", o.MetricsBindAddress)
-	case o.LoggingFormat != logsapi.DefaultLogFormat && o.LoggingFormat != logsapi.JSONLogFormat:
-		return fmt.Errorf("-logging-format must be text or json, not %q", o.LoggingFormat)
-	case len(validation.IsDNS1123Subdomain(lease.Name)) > 0:
-		return fmt.Errorf("-leader-elect-resource-name must be the name of a Lease, not %q", lease.Name)
-	case lease.Namespace != "" && len(validation.IsDNS1123Label(lease.Namespace)) > 0:
-		return fmt.Errorf("-leader-elect-resource-namespace must be the name of a namespace, not %q", lease.Namespace)
-	case lease.LeaseDuration <= 0 || lease.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("-leader-elect-lease-duration must be a whole number of seconds, not %s", lease.LeaseDuration)
-	case lease.RenewDeadline >= lease.LeaseDuration:
-		return fmt.Errorf("-leader-elect-renew-deadline must be less than the lease duration, %s, not %s", lease.LeaseDuration, lease.RenewDeadline)
-	case lease.RetryPeriod <= 0 || lease.RetryPeriod >= lease.RenewDeadline:
-		return fmt.Errorf("-leader-elect-retry-period must be more than 0 and less than the renew deadline, %s, not %s",
-			lease.RenewDeadline, lease.RetryPeriod)
+	for _, check := range []struct {
+		valid             bool
+		name, requirement string
+	}{
+		{o.Workers >= 1, "workers", "at least 1"},
+		{o.ResyncPeriod >= 0, "resync-period", "0 or more"},
+		{o.Image != "" && !strings.ContainsAny(o.Image, " \t\r\n"), "image", "the name of an image"},
+		{o.Namespace == "" || isLabel(o.Namespace), "namespace", "the name of a namespace"},
+		{o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32, "kube-api-qps", "0 or more, and finite"},
+		{o.KubeAPIBurst >= 0, "kube-api-burst", "0 or more"},
+		{o.KubeAPIBurst == 0 || o.KubeAPIQPS > 0, "kube-api-burst", "0 unless -kube-api-qps is set"},
+		{o.CacheSyncTimeout > 0, "cache-sync-timeout", "more than 0"},
+		{o.ShutdownTimeout > 0, "shutdown-timeout", "more than 0"},
+		{isAddress(o.HealthProbeBindAddress), "health-probe-bind-address", "HOST:PORT or :PORT"},
+		{isAddress(o.MetricsBindAddress), "metrics-bind-address", "HOST:PORT or :PORT"},
+		{o.LoggingFormat == logsapi.DefaultLogFormat || o.LoggingFormat == logsapi.JSONLogFormat, "logging-format", "text or json"},
+		{len(validation.IsDNS1123Subdomain(lease.Name)) == 0, "leader-elect-resource-name", "the name of a Lease"},
+		{lease.Namespace == "" || isLabel(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
+		{lease.LeaseDuration > 0 && lease.LeaseDuration%time.Second == 0, "leader-elect-lease-duration", "a whole number of seconds"},
+		{lease.RenewDeadline < lease.LeaseDuration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
+		{lease.RetryPeriod > 0 && lease.RetryPeriod < lease.RenewDeadline, "leader-elect-retry-period", "more than 0 and less than -leader-elect-renew-deadline"},
+	} {
+		if !check.valid {
+			return fmt.Errorf("-%s must be %s, not %q", check.name, check.requirement, flags.Lookup(check.name).Value)
+		}
 	}
 	return nil
 }
 
+func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
-	_, port, err := net.SplitHostPort(cmp.Or(address, ":0"))
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
+	_, err := net.ResolveTCPAddr("tcp", address)
 	return err == nil
 }
 

@@ -20,20 +20,16 @@ import (
 // returns an error, the status is 500 and the body says why.
 func Health(live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", handlerOf(live))
-	mux.HandleFunc("GET /healthz", handlerOf(live))
-	mux.HandleFunc("GET /readyz", handlerOf(ready))
-	return mux
-}
-
-func handlerOf(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if err := check(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprint(w, "ok")
+	for path, check := range map[string]func() error{"/livez": live, "/healthz": live, "/readyz": ready} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if err := check(); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, "ok")
+		})
 	}
+	return mux
 }
 
 // Metrics returns a handler for /metrics.
