@@ -228,7 +228,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
-	case foo.IsObserved() && c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now()):
+	case foo.IsObserved() && c.isInWriteBackoff(foo, 0):
 		// Another instance may report something else: the two must not write the status in turns.
 		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "Deployment is in backoff")
 	case isResync:
@@ -418,7 +418,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	if err == nil && !written && !c.isInWriteBackoff(ctx, foo) {
+	if err == nil && !written && !c.isInWriteBackoff(foo, 0) {
 		c.writeBackoff.Reset(writeBackoffID(foo))
 	}
 	return c.report(ctx, foo, deployment, written, err)
@@ -458,7 +458,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return c.writeDeployment(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	if c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now().Add(-overrideDelay)) {
+	if c.isInWriteBackoff(foo, overrideDelay) {
 		return deployment, false, foostatus.Reported(foo, foostatus.DeploymentOverridden)
 	}
 	return deployment, false, nil
@@ -469,7 +469,8 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 func (c *Controller) writeDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	if c.isInWriteBackoff(ctx, foo) { // What is reported is not updated: others may change the Deployment at any rate.
+	if c.isInWriteBackoff(foo, 0) { // What is reported is not updated: others may change the Deployment at any rate.
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.writeBackoff.Get(writeBackoffID(foo)))
 		return found, false, cmp.Or(foostatus.Reported(foo, foostatus.DeploymentRejected),
 			foostatus.Reported(foo, foostatus.DeploymentOverridden), error(foostatus.Overridden(found, desired)))
 	}
@@ -554,7 +555,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
 		}
-		if rejection := foostatus.Reported(foo, foostatus.DeploymentRejected); rejection != nil && c.isInWriteBackoff(ctx, foo) {
+		if rejection := foostatus.Reported(foo, foostatus.DeploymentRejected); rejection != nil && c.isInWriteBackoff(foo, 0) {
 			return rejection
 		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
@@ -586,12 +587,9 @@ func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
 	return stalled
 }
 
-func (c *Controller) isInWriteBackoff(ctx context.Context, foo *samplev1alpha1.Foo) bool {
-	isInBackoff := c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now())
-	if isInBackoff {
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.writeBackoff.Get(writeBackoffID(foo)))
-	}
-	return isInBackoff
+// isInWriteBackoff reports whether the backoff of a Foo's writes is not over yet, or ended less than the given time ago.
+func (c *Controller) isInWriteBackoff(foo *samplev1alpha1.Foo, ago time.Duration) bool {
+	return c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now().Add(-ago))
 }
 
 // writeBackoffID is the id of a Foo in writeBackoff: a new spec is written at once.

@@ -75,7 +75,7 @@ func run(ctx context.Context, o *options.Options) error {
 		config.Wrap(elector.Guard)
 	}
 	config.RateLimiter = o.RateLimiter()
-	kubeClient, err := kubernetes.NewForConfig(kubeconfig.WithProtobuf(config))
+	kubeClient, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("building the Kubernetes clientset: %w", err)
 	}

@@ -36,16 +36,11 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.QPS = -1
-	config.ContentType = runtime.ContentTypeJSON // Of request bodies. client-go's default for built-in resources is protobuf.
+	// Requests are small, and JSON is what each server and proxy accepts. Responses to lists and watches are not: client-go's default for
+	// built-in resources is protobuf. Custom resources do not support that, and are returned as JSON, see
+	// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	namespace, _, err = loader.Namespace()
 	return config, namespace, err
-}
-
-// WithProtobuf returns a copy of config for clients of built-in resources, which accept protobuf in responses, because it costs less than
-// JSON. Lists and watches are what matters: request bodies are small, and JSON is what each server and proxy accepts. Custom resources do
-// not support protobuf, see https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
-func WithProtobuf(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	return config
 }
