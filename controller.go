@@ -479,6 +479,7 @@ func (c *Controller) writeDeployment(
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
+		klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	}
 	var written *appsv1.Deployment
 	var err error

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,9 +67,7 @@ func run(ctx context.Context, o *options.Options) error {
 	}
 	var elector *election.Elector
 	if o.LeaderElect {
-		if o.Election.Namespace == "" {
-			o.Election.Namespace = namespace
-		}
+		o.Election.Namespace = cmp.Or(o.Election.Namespace, namespace)
 		o.Election.ForbiddenTimeout = o.CacheSyncTimeout
 		if elector, err = election.New(config, o.Election); err != nil {
 			return err
@@ -92,16 +92,15 @@ func run(ctx context.Context, o *options.Options) error {
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
 
-	live, ready := func() error { return nil }, func() error {
-		for _, hasSynced := range synced {
-			if !hasSynced() {
-				return errors.New("the informer caches have not synced yet")
-			}
-		}
-		return nil
-	}
+	live := func() error { return nil }
 	if elector != nil {
 		live = elector.Check
+	}
+	ready := func() error {
+		if slices.ContainsFunc(synced, func(hasSynced cache.InformerSynced) bool { return !hasSynced() }) {
+			return errors.New("the informer caches have not synced yet")
+		}
+		return nil
 	}
 	stopHealth, err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready))
 	if err != nil {

@@ -91,7 +91,7 @@ func parse(file, name string) (*source, error) {
 	return s, nil
 }
 
-// caller returns file, line and function for the caller in a log line, such as consistency/live.go:20. It is unchanged if it is not of
+// caller returns file, line and function for the caller in a log line, such as consistency/consistency.go:20. It is unchanged if it is not of
 // this project.
 func (s *sources) caller(caller string) string {
 	name, number, _ := strings.Cut(caller, ":")

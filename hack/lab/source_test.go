@@ -46,7 +46,7 @@ func TestCodeIsFound(t *testing.T) {
 	if got, want := s.caller(fmt.Sprint("checkout/controller.go:", line)), fmt.Sprintf("controller.go:%d syncHandler", line); got != want {
 		t.Errorf("a line of syncHandler is in %q, want %q", got, want)
 	}
-	if got := s.caller("consistency/live.go:1"); got != "pkg/consistency/live.go:1" {
+	if got := s.caller("consistency/consistency.go:1"); got != "pkg/consistency/consistency.go:1" {
 		t.Errorf("a line of a package is in %q", got)
 	}
 	if got := s.caller("cache/reflector.go:425"); got != "cache/reflector.go:425" {

@@ -19,13 +19,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-const (
-	// InstallCommand installs the CustomResourceDefinition of Foo.
-	InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
-
-	// connectionTimeout is how long the API server may take to answer the first request.
-	connectionTimeout = 10 * time.Second
-)
+// InstallCommand installs the CustomResourceDefinition of Foo.
+const InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
 
 // Explain returns an error that says in one line what is wrong and what to do. It wraps err.
 func Explain(err error) error {
@@ -48,7 +43,7 @@ func Explain(err error) error {
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An API server that
 // answers, but with an error, is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, connectionTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := client.Get().AbsPath("/version").Do(ctx).Error()
 	if err == nil || errors.Is(err, context.Canceled) || (apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)) {
