@@ -102,7 +102,9 @@ type Controller struct {
 	workqueue *priorityqueue.Queue[cache.ObjectName]
 	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
 	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
-	writeBackoff     *flowcontrol.Backoff
+	writeBackoff *flowcontrol.Backoff
+	// rejections has, by cache.ObjectName, the error of the last write for each Foo whose last write the API server rejected.
+	rejections       sync.Map
 	statusWriter     *foostatus.Writer
 	consistencyStore *consistency.Store
 
@@ -399,6 +401,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
+		c.rejections.Delete(objectRef)
 		c.statusWriter.Delete(objectRef)
 		return nil
 	}
@@ -411,7 +414,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.statusWriter.WithLastStatus(foo)
+	foo = c.statusWriter.WithWrittenStatus(foo)
 	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
@@ -471,11 +474,11 @@ func (c *Controller) writeDeployment(
 ) (*appsv1.Deployment, bool, error) {
 	if c.isInWriteBackoff(foo, 0) { // What is reported is not updated: others may change the Deployment at any rate.
 		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.writeBackoff.Get(writeBackoffID(foo)))
-		return found, false, cmp.Or(foostatus.Reported(foo, foostatus.DeploymentRejected),
-			foostatus.Reported(foo, foostatus.DeploymentOverridden), error(foostatus.Overridden(found, desired)))
+		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
+			error(foostatus.Overridden(found, desired)))
 	}
-	// Unless this is a new Foo, the cached one may be stale: it may have been changed or deleted while its watch was interrupted.
-	if isNew := found == nil && foo.Status.ObservedGeneration == 0; !isNew {
+	// If the spec is not new, the cached Foo may be stale: it may have been changed or deleted while its watch was interrupted.
+	if foo.IsObserved() {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
@@ -492,6 +495,7 @@ func (c *Controller) writeDeployment(
 		return found, false, c.asStalled(foo, err)
 	}
 	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, written.ResourceVersion)
+	c.rejections.Delete(cache.MetaObjectToName(foo))
 
 	// Admission may have changed what was written.
 	expected := written.DeepCopy()
@@ -556,7 +560,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
 		}
-		if rejection := foostatus.Reported(foo, foostatus.DeploymentRejected); rejection != nil && c.isInWriteBackoff(foo, 0) {
+		if rejection := c.lastRejection(foo); rejection != nil && c.isInWriteBackoff(foo, 0) {
 			return rejection
 		}
 		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
@@ -584,8 +588,18 @@ func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
 	stalled := foostatus.AsStalled(err)
 	if stalled != err {
 		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
+		c.rejections.Store(cache.MetaObjectToName(foo), stalled)
 	}
 	return stalled
+}
+
+// lastRejection returns the error of the last write for a Foo if the API server rejected it, and nil otherwise. The Foo's status may not
+// say so, if it could not be written.
+func (c *Controller) lastRejection(foo *samplev1alpha1.Foo) error {
+	if rejection, ok := c.rejections.Load(cache.MetaObjectToName(foo)); ok {
+		return rejection.(error)
+	}
+	return nil
 }
 
 // isInWriteBackoff reports whether the backoff of a Foo's writes is not over yet, or ended less than the given time ago.
@@ -609,22 +623,25 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
 	status := foostatus.New(foo, deployment, stalled)
-	differs := c.statusWriter.NeedsUpdate(foo, status)
+	differs := !equality.Semantic.DeepEqual(foo.Status, status)
 	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
-	switch { // Events are recorded before the status is written: a retry of that would not record them.
+	if differs {
+		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
+		if err != nil {
+			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
+				c.writeBackoff.Next(writeBackoffID(foo), time.Now())
+			}
+			return err
+		}
+		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), fooResource, updated.ResourceVersion)
+	}
+	switch {
 	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
 		logger.Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (written || !foo.IsObserved()):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
-	}
-	if differs {
-		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
-		if err != nil {
-			return err
-		}
-		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), fooResource, updated.ResourceVersion)
 	}
 	return syncErr
 }

@@ -483,7 +483,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "rolled out", objects: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, result: isAvailable,
 			status: twoReplicas},
 		{name: "scaled", objects: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
-			requests: []string{getFoo, strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
+			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
 		{name: "generation without a change", objects: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, result: syncedAvailable},
 		{name: "drift of replicas", objects: objects{newFoo(observed), drifted}, requests: []string{getFoo, patchReplicas},
@@ -515,7 +515,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
 			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
 		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, result: result{events: syncedEvent, err: "etcd has no leader"}},
+			requests: []string{createDeployment, updateStatus}, result: result{err: "etcd has no leader"}},
 		{name: "conflict", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: conflict},
 			requests: []string{getFoo, patchReplicas}, result: result{"", "has been modified", "True DeploymentAvailable"}},
 		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, result: isAvailable},
@@ -523,7 +523,7 @@ func TestSyncHandler(t *testing.T) {
 			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)}},
 
 		{name: "renamed", objects: objects{newFoo(observed, withGeneration(2), renamed), ours},
-			requests: []string{getFoo, createNew, updateStatus}, result: synced},
+			requests: []string{createNew, updateStatus}, result: synced},
 		{name: "renamed, replacement not available",
 			objects: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))}, result: isProgressing},
 		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, result: isProgressing,
@@ -633,18 +633,15 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		f.answers = answers{updateStatus: unavailable}
-		for _, requests := range [][]string{
-			{createDeployment, updateStatus},
-			{getFoo, createDeployment, updateStatus}, // After a live read,
-			{updateStatus},                           // and then with backoff only.
-		} {
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-			f.verifyRequests(t, requests...)
-			_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
-			f.fillCaches(t)
-		}
-		f.verifyEvents(t, syncedEvent+", "+syncedEvent+", Warning DeploymentOverridden Deployment "+
-			`"example-deployment" was deleted shortly after the controller had written it`)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, createDeployment, updateStatus)
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, updateStatus) // It is created with backoff only.
+		f.endBackoff()
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.verifyRequests(t, createDeployment, updateStatus)
 	})
 }
 
@@ -671,7 +668,9 @@ func TestWritesAreBounded(t *testing.T) {
 		write     string
 	}{
 		"restored at once": {objects{newFoo(observing(ours)), drifted}, nil, scale, patchDeployment},
-		"restored at once, status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
+		"restored at once, status cannot be written": {objects{newFoo(), drifted}, answers{updateStatus: unavailable}, scale,
+			patchDeployment},
+		"restored at once, another status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
 			patchDeployment},
 		"another value at once": {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
 		"deleted at once":       {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
@@ -752,21 +751,26 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		delete(f.answers, updateStatus)
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
 		f.verifyRequests(t, createDeployment, updateStatus, updateStatus)
-		f.verifyReady(t, "False DeploymentRejected (stalled)")
 		f.verifyEvents(t, deniedEvent)
-		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-		f.verifyRequests(t)
+		f.verifyReady(t, "False DeploymentRejected (stalled)")
 
-		f.answers[updateStatus] = unavailable
 		f.endBackoff()
 		delete(f.answers, createDeployment)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+		f.fillCaches(t)
+		must(t, f.syncHandler(t.Context(), objectRef))
+		if rejection := f.lastRejection(newFoo()); rejection != nil {
+			t.Errorf("lastRejection() = %v after a write that was not rejected", rejection)
+		}
+		f.answers[createDeployment] = webhook
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+		f.endBackoff()
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
 		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
-		if foo := newFoo(); f.statusWriter.WithLastStatus(foo) != foo {
-			t.Error("the status of a Foo that is gone is remembered")
+		if rejection := f.lastRejection(newFoo()); rejection != nil {
+			t.Errorf("lastRejection() = %v for a Foo that is gone", rejection)
 		}
 	})
 }
@@ -786,7 +790,7 @@ func TestSeveralSupersededDeployments(t *testing.T) {
 
 func TestStalledIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), withReplicas(9)))
+		f := newFixture(t, newFoo(observing(newDeploymentFor(newFoo()))), newDeploymentFor(newFoo(), withReplicas(9)))
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		for _, message := range []string{"denied", "denied again"} {
 			f.answers[patchDeployment] = failing(apierrors.NewBadRequest(message))
