@@ -477,8 +477,9 @@ func (c *Controller) writeDeployment(
 		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
 			error(foostatus.Overridden(found, desired)))
 	}
-	// If the spec is not new, the cached Foo may be stale: it may have been changed or deleted while its watch was interrupted.
-	if foo.IsObserved() {
+	// The first write for a new spec needs no live read. Before any other, the cached Foo may be stale: it may have been changed or deleted
+	// while its watch was interrupted.
+	if foo.IsObserved() || c.writeBackoff.Get(writeBackoffID(foo)) > 0 {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}

@@ -638,10 +638,10 @@ func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, updateStatus) // It is created with backoff only.
+		f.verifyRequests(t, updateStatus) // It is created with backoff only,
 		f.endBackoff()
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, createDeployment, updateStatus)
+		f.verifyRequests(t, getFoo, createDeployment, updateStatus) // and after a live read.
 	})
 }
 
