@@ -211,7 +211,9 @@ func TestPartitionedLeaderIsReplaced(t *testing.T) {
 	instances := []*instance{startProxiedInstance(t, namespace, 0), startProxiedInstance(t, namespace, 1)}
 	leader, standbys := waitForLeader(t, instances)
 	const foos = 10
-	for i := range foos {
+	createFooWithRetry(t, namespace, "foo-0")
+	leader.waitForLog("Updated status")
+	for i := 1; i < foos; i++ {
 		createFooWithRetry(t, namespace, fmt.Sprintf("foo-%d", i))
 	}
 	// The leader has not reconciled all of the Foos yet.
