@@ -36,8 +36,8 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.QPS = -1
-	// Requests are small, and JSON is what each server and proxy accepts. Responses to lists and watches are not: client-go's default for
-	// built-in resources is protobuf. Custom resources do not support that, and are returned as JSON, see
+	// Request bodies are small, and JSON is what each server and proxy accepts. Responses to lists and watches are large, and cost less in
+	// protobuf. Custom resources do not support it and are returned in JSON, see
 	// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -180,7 +180,10 @@ func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 
 
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
-	_, err := net.ResolveTCPAddr("tcp", address)
+	_, port, err := net.SplitHostPort(cmp.Or(address, ":0"))
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	return err == nil
 }
 
