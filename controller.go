@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
@@ -103,10 +104,12 @@ type Controller struct {
 	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
 	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
 	writeBackoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the error of the last write for each Foo whose last write the API server rejected.
-	rejections       sync.Map
-	statusWriter     *foostatus.Writer
-	consistencyStore *consistency.Store
+	// rejections has, by cache.ObjectName, the error with which the API server last rejected a write for a Foo, until one succeeds.
+	rejections sync.Map
+	// startResourceVersion is that of the cache of Foos when Run started the workers.
+	startResourceVersion string
+	statusWriter         *foostatus.Writer
+	consistencyStore     *consistency.Store
 
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
@@ -188,6 +191,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return nil
 	}
 
+	c.startResourceVersion = c.foosIndexer.LastStoreSyncResourceVersion()
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
 	go wait.UntilWithContext(ctx, func(context.Context) { c.writeBackoff.GC() }, time.Minute)
@@ -477,13 +481,10 @@ func (c *Controller) writeDeployment(
 		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
 			error(foostatus.Overridden(found, desired)))
 	}
-	// The first write for a new spec needs no live read. Before any other, the cached Foo may be stale: it may have been changed or deleted
-	// while its watch was interrupted.
-	if foo.IsObserved() || c.writeBackoff.Get(writeBackoffID(foo)) > 0 {
+	if c.mayBeStale(foo, found) {
 		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
 			return nil, false, err
 		}
-		klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	}
 	var written *appsv1.Deployment
 	var err error
@@ -512,6 +513,18 @@ func (c *Controller) writeDeployment(
 		return written, true, foostatus.Overridden(found, desired)
 	}
 	return written, true, nil
+}
+
+// mayBeStale reports whether a write for a cached Foo requires a live read, because the Foo may have been changed or deleted while its
+// watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
+// leader may have written for an even newer spec.
+func (c *Controller) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
+	if foo.IsObserved() || c.writeBackoff.Get(writeBackoffID(foo)) > 0 {
+		return true
+	}
+	isNew := found == nil && foo.Status.ObservedGeneration == 0
+	order, err := resourceversion.CompareResourceVersion(foo.ResourceVersion, c.startResourceVersion)
+	return !isNew && err == nil && order <= 0
 }
 
 // createDeployment creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if

@@ -629,6 +629,31 @@ func TestLiveFooHasChanged(t *testing.T) {
 	}
 }
 
+func TestMayBeStale(t *testing.T) {
+	ours, renamed := newDeploymentFor(newFoo()), withDeploymentName("new-deployment")
+	at := withResourceVersion
+	for name, test := range map[string]struct {
+		foo   *samplev1alpha1.Foo
+		found *appsv1.Deployment
+		want  bool
+	}{
+		"new":                        {newFoo(at("9")), nil, false},
+		"not changed since start":    {newFoo(at("10")), ours, true},
+		"renamed before start":       {newFoo(at("9"), observing(ours), renamed, withGeneration(2)), nil, true},
+		"renamed since start":        {newFoo(at("11"), observing(ours), renamed, withGeneration(2)), nil, false},
+		"changed since start":        {newFoo(at("11")), ours, false},
+		"observed":                   {newFoo(at("11"), observing(ours)), ours, true},
+		"resourceVersion not known":  {newFoo(), ours, false},
+		"resourceVersions by number": {newFoo(at("100")), ours, false},
+	} {
+		f := newFixture(t)
+		f.startResourceVersion = "10"
+		if got := f.mayBeStale(test.foo, test.found); got != test.want {
+			t.Errorf("%s: mayBeStale() = %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())

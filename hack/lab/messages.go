@@ -46,6 +46,7 @@ var messages = map[string]message{
 	"Started syncing":       {stop: "sync", kind: "syncStart", trace: traceSyncStart},
 	"Finished syncing":      {stop: "sync", kind: "syncEnd", trace: traceSyncEnd},
 
+	"Read Foo from the API server; it has not changed": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "read"},
 	"Read Foo from the cache": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "read",
 		what: "read from the Indexer: generation {generation}"},
 	"Foo does not exist": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone", what: "not in the Indexer: nothing to do"},

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
@@ -89,6 +90,7 @@ func EnsureCurrent(ctx context.Context, client clientset.Interface, foo *samplev
 	if live.UID != foo.UID || !equality.Semantic.DeepEqual(live.Spec, foo.Spec) || live.DeletionTimestamp != nil {
 		return fmt.Errorf("%w: Foo %q has changed", ErrStale, foo.Name)
 	}
+	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	return nil
 }
 

@@ -5,6 +5,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		select {
 		case leadErr = <-led:
 		case <-stopped:
-			return ErrLost
+			return cmp.Or(context.Cause(electionCtx), ErrLost)
 		}
 	}
 	endElection(nil)

@@ -251,6 +251,21 @@ func TestForbiddenLease(t *testing.T) {
 	}
 }
 
+// A read that is forbidden once does not count any more after a renewal, which needs no read.
+func TestRenewedAfterForbiddenRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := newTestElector(fake.NewClientset(), "one").lock
+		lock.endElection = func(err error) { t.Errorf("the election ended: %v", err) }
+		forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot get"))
+		lock.observeForbidden(t.Context(), "get", forbidden)
+		if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(options.ForbiddenTimeout)
+		lock.observeForbidden(t.Context(), "get", forbidden)
+	})
+}
+
 func TestForbiddenLeaseIsAllowedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

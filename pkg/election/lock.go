@@ -21,7 +21,7 @@ type observedLock struct {
 	// renewed is when the last successful renewal was sent, which is before the time from which standbys count. It is nil if the
 	// Lease is not held.
 	renewed atomic.Pointer[time.Time]
-	// forbiddenSince has the verbs that the API server forbids. If it forbids one for forbiddenTimeout, endElection is called.
+	// forbiddenSince has, by verb, when the API server began to forbid it. If it does so for forbiddenTimeout, endElection is called.
 	forbiddenSince   map[string]time.Time
 	forbiddenTimeout time.Duration
 	endElection      context.CancelCauseFunc
@@ -56,6 +56,7 @@ func (l *observedLock) observeWrite(
 	switch {
 	case err == nil && record.HolderIdentity == l.Identity():
 		l.renewed.Store(&sent)
+		clear(l.forbiddenSince) // While the Lease is held, it need not be read.
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		l.renewed.Store(nil) // The Lease was released, or another client has written or deleted it.
 	}

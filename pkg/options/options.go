@@ -155,7 +155,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{o.ResyncPeriod >= 0, "resync-period", "0 or more"},
 		{o.Image != "" && !strings.ContainsAny(o.Image, " \t\r\n"), "image", "the name of an image"},
 		{o.Namespace == "" || isLabel(o.Namespace), "namespace", "the name of a namespace"},
-		{o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32, "kube-api-qps", "0 or more, and finite"},
+		{o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32, "kube-api-qps", "from 0 to 2147483647"},
 		{o.KubeAPIBurst >= 0, "kube-api-burst", "0 or more"},
 		{o.KubeAPIBurst == 0 || o.KubeAPIQPS > 0, "kube-api-burst", "0 unless -kube-api-qps is set"},
 		{o.CacheSyncTimeout > 0, "cache-sync-timeout", "more than 0"},
@@ -165,7 +165,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{o.LoggingFormat == logsapi.DefaultLogFormat || o.LoggingFormat == logsapi.JSONLogFormat, "logging-format", "text or json"},
 		{len(validation.IsDNS1123Subdomain(lease.Name)) == 0, "leader-elect-resource-name", "the name of a Lease"},
 		{lease.Namespace == "" || isLabel(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
-		{lease.LeaseDuration > 0 && lease.LeaseDuration%time.Second == 0, "leader-elect-lease-duration", "a whole number of seconds"},
+		{lease.LeaseDuration > 0 && lease.LeaseDuration%time.Second == 0, "leader-elect-lease-duration", "a whole number of seconds, at least 1s"},
 		{lease.RenewDeadline < lease.LeaseDuration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
 		{lease.RetryPeriod > 0 && lease.RetryPeriod < lease.RenewDeadline, "leader-elect-retry-period", "more than 0 and less than -leader-elect-renew-deadline"},
 	} {

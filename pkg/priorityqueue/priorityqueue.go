@@ -20,22 +20,19 @@ type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 
 	rateLimiter workqueue.TypedRateLimiter[T]
-	fifos       *fifos[T]
-	low         workqueue.TypedInterface[T]
+	high        highPriority[T]
 }
 
 // New returns a queue whose metrics have the given name.
 func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
 	fifos := &fifos[T]{low: map[T]*list.Element{}}
-	low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	high := highPriority[T]{low, fifos}
+	high := highPriority[T]{workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos}), fifos}
 	delayingQueue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: high})
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
 			workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delayingQueue}),
 		rateLimiter: rateLimiter,
-		fifos:       fifos,
-		low:         low,
+		high:        high,
 	}
 }
 
@@ -49,7 +46,7 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 }
 
 // AddLowPriority adds an item with low priority. One that has been added with high priority already keeps that.
-func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
+func (q *Queue[T]) AddLowPriority(item T) { q.high.TypedInterface.Add(item) }
 
 // AddRateLimited adds an item after the delay that the rate limiter demands, and returns the delay.
 func (q *Queue[T]) AddRateLimited(item T) time.Duration {
@@ -73,7 +70,7 @@ func (q highPriority[T]) Add(item T) {
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
-	// high has the items that were added with high priority and will be pushed, which one that is being processed is once it is done.
+	// high has the items that were added with high priority and are not pushed yet. One that is being processed is pushed once it is done.
 	high sync.Map
 	// low has the elements of lowItems.
 	low map[T]*list.Element

@@ -39,14 +39,14 @@ func drain[T comparable](queue *Queue[T]) (items []T) {
 func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
 	t.Helper()
 	marked := 0
-	queue.fifos.high.Range(func(any, any) bool {
+	queue.high.fifos.high.Range(func(any, any) bool {
 		marked++
 		return true
 	})
 	if queue.ShuttingDown() {
 		marked = 0 // What is added then is not pushed.
 	}
-	if f := queue.fifos; f.highItems.Len()+f.lowItems.Len()+len(f.low)+marked > 0 {
+	if f := queue.high.fifos; f.highItems.Len()+f.lowItems.Len()+len(f.low)+marked > 0 {
 		t.Errorf("left are %d items of high and %d of low priority, %d elements, and %d are being added",
 			f.highItems.Len(), f.lowItems.Len(), len(f.low), marked)
 	}
