@@ -251,6 +251,30 @@ func TestForbiddenLease(t *testing.T) {
 	}
 }
 
+// A leader that loses the permission says so, even if that is before the renew deadline.
+func TestForbiddenWhileLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		elector := newTestElector(client, "one")
+		elector.lock.forbiddenTimeout = options.RenewDeadline / 2
+		forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot update"))
+		var leading atomic.Bool
+		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return leading.Load(), nil, forbidden
+		})
+		stuck := make(chan struct{})
+		defer close(stuck)
+		err := elector.Run(t.Context(), func(context.Context) error {
+			leading.Store(true)
+			<-stuck
+			return nil
+		})
+		if !errors.Is(err, forbidden) {
+			t.Errorf("Run() = %v, want %v", err, forbidden)
+		}
+	})
+}
+
 // A read that is forbidden once does not count any more after a renewal, which needs no read.
 func TestRenewedAfterForbiddenRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
