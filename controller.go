@@ -19,21 +19,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/deploymentcontrol"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
@@ -52,8 +49,8 @@ const (
 	MessageResourceSynced = "Foo synced successfully"
 	SuccessPruned         = "Pruned"
 	MessageResourcePruned = "Deployment %q deleted: it is superseded by %q"
-	ErrResourceExists     = "ErrResourceExists"
-	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
+	ErrResourceExists     = foostatus.ErrResourceExists
+	MessageResourceExists = foostatus.MessageResourceExists
 )
 
 const (
@@ -68,9 +65,6 @@ const (
 	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue it earlier.
 	staleCacheDelay = time.Second
-	// overrideDelay is added to the backoff before a Deployment that stays in its desired state is no longer reported as overridden,
-	// because another instance with the same backoff may be about to change it.
-	overrideDelay = 2 * time.Second
 )
 
 var (
@@ -100,16 +94,10 @@ type Controller struct {
 
 	// workqueue holds the namespace/name of each Foo that has to be synced. A key is in it once, however often it is added, and
 	// is processed by one worker at a time.
-	workqueue *priorityqueue.Queue[cache.ObjectName]
-	// writeBackoff limits how often a Deployment is written for one generation of its Foo, if the API server rejects what is written,
-	// or another client keeps changing or deleting it. The workqueue's own backoff is for all other errors.
-	writeBackoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the error with which the API server last rejected a write for a Foo, until one succeeds.
-	rejections sync.Map
-	// startResourceVersion is that of the cache of Foos when Run started the workers.
-	startResourceVersion string
-	statusWriter         *foostatus.Writer
-	consistencyStore     *consistency.Store
+	workqueue         *priorityqueue.Queue[cache.ObjectName]
+	deploymentControl *deploymentcontrol.Control
+	statusWriter      *foostatus.Writer
+	consistencyStore  *consistency.Store
 
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
@@ -144,7 +132,6 @@ func NewController(
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		foosSynced:         fooInformer.Informer().HasSynced,
 		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
-		writeBackoff:       flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 		statusWriter:       foostatus.NewWriter(sampleclientset),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
 			deploymentResource: deploymentInformer.Informer().GetStore(),
@@ -155,6 +142,8 @@ func NewController(
 		logger:           klog.FromContext(ctx),
 		config:           config,
 	}
+	controller.deploymentControl = deploymentcontrol.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager,
+		func(d *appsv1.Deployment, foo *samplev1alpha1.Foo) { setDesiredState(d, foo, controller.config.Image) })
 	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
 	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
@@ -191,10 +180,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		return nil
 	}
 
-	c.startResourceVersion = c.foosIndexer.LastStoreSyncResourceVersion()
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
-	go wait.UntilWithContext(ctx, func(context.Context) { c.writeBackoff.GC() }, time.Minute)
+	c.deploymentControl.Start(ctx, c.foosIndexer.LastStoreSyncResourceVersion())
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -234,7 +222,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
-	case foo.IsObserved() && c.isInWriteBackoff(foo, 0):
+	case foo.IsObserved() && c.deploymentControl.IsInBackoff(foo):
 		// Another instance may report something else: the two must not write the status in turns.
 		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "Deployment is in backoff")
 	case isResync:
@@ -260,7 +248,7 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 	oldDeployment, deployment := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
 	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
 	logger.V(4).Info("Updating Deployment")
-	foo := c.resolveControllerRef(deployment)
+	foo := ownership.ResolveControllerRef(c.foosLister, deployment)
 	switch {
 	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
 		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
@@ -304,25 +292,11 @@ func (c *Controller) handleObject(obj any) {
 		utilruntime.HandleErrorWithLogger(c.logger, nil, "Object of unexpected type", "type", fmt.Sprintf("%T", obj))
 		return
 	}
-	if foo := c.resolveControllerRef(object); foo != nil {
+	if foo := ownership.ResolveControllerRef(c.foosLister, object); foo != nil {
 		c.enqueueFoo(foo, "controller of "+object.GetName())
 		return
 	}
 	c.logger.V(4).Info("Foo not enqueued", "object", klog.KObj(object), "reason", "not controlled by a Foo that exists")
-}
-
-// resolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer exists: then the garbage
-// collector deletes the object.
-func (c *Controller) resolveControllerRef(object metav1.Object) *samplev1alpha1.Foo {
-	controllerRef := samplev1alpha1.ControllerRef(object)
-	if controllerRef == nil {
-		return nil
-	}
-	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(controllerRef.Name)
-	if err != nil || foo.UID != controllerRef.UID {
-		return nil
-	}
-	return foo
 }
 
 // enqueueFoo adds the namespace/name of a Foo, or of its tombstone, to the workqueue.
@@ -405,7 +379,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
-		c.rejections.Delete(objectRef)
+		c.deploymentControl.Forget(objectRef)
 		c.statusWriter.Delete(objectRef)
 		return nil
 	}
@@ -425,8 +399,8 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	if err == nil && !written && !c.isInWriteBackoff(foo, 0) {
-		c.writeBackoff.Reset(writeBackoffID(foo))
+	if err == nil && !written {
+		c.deploymentControl.ResetBackoff(foo)
 	}
 	return c.report(ctx, foo, deployment, written, err)
 }
@@ -443,7 +417,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
 			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
 		}
-		return c.writeDeployment(ctx, foo, nil, desired)
+		return c.deploymentControl.CreateOrPatch(ctx, foo, nil, desired)
 	}
 	if err != nil {
 		return nil, false, err
@@ -451,7 +425,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	logger.V(4).Info("Read Deployment from the cache", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
 	if !foo.Controls(deployment) {
 		logger.V(4).Info("Deployment is not controlled by this Foo", "deployment", klog.KObj(deployment))
-		return nil, false, nameConflict(foo)
+		return nil, false, foostatus.NameConflict(deployment.Name)
 	}
 	if deployment.DeletionTimestamp != nil {
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free", "deployment", klog.KObj(deployment))
@@ -462,168 +436,28 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if !reflect.DeepEqual(deployment, desired) { // A copy has none of the differences that only equality.Semantic ignores.
 		logger.V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(deployment),
 			"differences", foostatus.Overridden(deployment, desired).Message)
-		return c.writeDeployment(ctx, foo, deployment, desired)
+		return c.deploymentControl.CreateOrPatch(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	if c.isInWriteBackoff(foo, overrideDelay) {
-		return deployment, false, foostatus.Reported(foo, foostatus.DeploymentOverridden)
-	}
-	return deployment, false, nil
-}
-
-// writeDeployment creates the desired Deployment of a Foo or, if one was found, patches that. If the API server rejects it, or another client
-// keeps changing or deleting it, it backs off.
-func (c *Controller) writeDeployment(
-	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
-) (*appsv1.Deployment, bool, error) {
-	if c.isInWriteBackoff(foo, 0) { // What is reported is not updated: others may change the Deployment at any rate.
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.writeBackoff.Get(writeBackoffID(foo)))
-		return found, false, cmp.Or(c.lastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
-			error(foostatus.Overridden(found, desired)))
-	}
-	if c.mayBeStale(foo, found) {
-		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
-			return nil, false, err
-		}
-	}
-	var written *appsv1.Deployment
-	var err error
-	if found == nil {
-		written, err = c.createDeployment(ctx, foo, desired)
-	} else {
-		written, err = c.patchDeployment(ctx, found, desired)
-	}
-	if err != nil {
-		return found, false, c.asStalled(foo, err)
-	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, written.ResourceVersion)
-	c.rejections.Delete(cache.MetaObjectToName(foo))
-
-	// Admission may have changed what was written.
-	expected := written.DeepCopy()
-	setDesiredState(expected, foo, c.config.Image)
-	isDesired := equality.Semantic.DeepEqual(written, expected)
-	if foo.IsObserved() || !isDesired {
-		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
-	}
-	if !isDesired {
-		return written, false, foostatus.Overridden(written, expected)
-	}
-	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
-		return written, true, foostatus.Overridden(found, desired)
-	}
-	return written, true, nil
-}
-
-// mayBeStale reports whether a write for a cached Foo requires a live read, because the Foo may have been changed or deleted while its
-// watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
-// leader may have written for an even newer spec.
-func (c *Controller) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
-	if foo.IsObserved() || c.writeBackoff.Get(writeBackoffID(foo)) > 0 {
-		return true
-	}
-	isNew := found == nil && foo.Status.ObservedGeneration == 0
-	order, err := resourceversion.CompareResourceVersion(foo.ResourceVersion, c.startResourceVersion)
-	return !isNew && err == nil && order <= 0
-}
-
-// createDeployment creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if
-// any, controls it.
-func (c *Controller) createDeployment(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(desired))
-	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
-	if err == nil {
-		logger.V(2).Info("Created Deployment", "resourceVersion", created.ResourceVersion)
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return created, err
-	}
-	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	logger.V(4).Info("Deployment exists; read it from the API server", "resourceVersion", existing.ResourceVersion)
-	if !foo.Controls(existing) {
-		return nil, nameConflict(foo)
-	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, existing.ResourceVersion)
-	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
-}
-
-// patchDeployment patches a Deployment to its desired state, unless it has changed since it was read.
-func (c *Controller) patchDeployment(ctx context.Context, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
-	patch, err := consistency.MergePatch(found, desired)
-	if err != nil {
-		return nil, err
-	}
-	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: FieldManager})
-	if err == nil {
-		klog.FromContext(ctx).V(2).Info("Patched Deployment", "deployment", klog.KObj(patched), "resourceVersion", patched.ResourceVersion,
-			"patch", string(patch))
-	}
-	return patched, err
+	return deployment, false, c.deploymentControl.LastOverride(foo)
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
 func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
 	for _, superseded := range ownership.Superseded(c.deploymentsIndexer, foo) {
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(superseded))
 		if !foostatus.CanTakeOver(current) {
-			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
+			klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(superseded))
 			continue
 		}
-		if rejection := c.lastRejection(foo); rejection != nil && c.isInWriteBackoff(foo, 0) {
-			return rejection
-		}
-		// The cache of Foos may be stale, and the Foo may desire this Deployment again.
-		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
+		deleted, err := c.deploymentControl.Delete(ctx, foo, superseded)
+		if err != nil {
 			return err
 		}
-		err := c.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
-		})
-		if apierrors.IsNotFound(err) {
-			logger.V(4).Info("Superseded Deployment is already gone")
-			continue
+		if deleted {
+			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
 		}
-		if err != nil {
-			return c.asStalled(foo, err)
-		}
-		logger.V(2).Info("Deleted superseded Deployment")
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
 	}
 	return nil
-}
-
-// asStalled returns the error of a write as a StalledError, and starts the backoff, if the API server rejects what was written.
-func (c *Controller) asStalled(foo *samplev1alpha1.Foo, err error) error {
-	stalled := foostatus.AsStalled(err)
-	if stalled != err {
-		c.writeBackoff.Next(writeBackoffID(foo), time.Now())
-		c.rejections.Store(cache.MetaObjectToName(foo), stalled)
-	}
-	return stalled
-}
-
-// lastRejection returns the error of the last write for a Foo if the API server rejected it, and nil otherwise. The Foo's status may not
-// say so, if it could not be written.
-func (c *Controller) lastRejection(foo *samplev1alpha1.Foo) error {
-	if rejection, ok := c.rejections.Load(cache.MetaObjectToName(foo)); ok {
-		return rejection.(error)
-	}
-	return nil
-}
-
-// isInWriteBackoff reports whether the backoff of a Foo's writes is not over yet, or ended less than the given time ago.
-func (c *Controller) isInWriteBackoff(foo *samplev1alpha1.Foo, ago time.Duration) bool {
-	return c.writeBackoff.IsInBackOffSinceUpdate(writeBackoffID(foo), time.Now().Add(-ago))
-}
-
-// writeBackoffID is the id of a Foo in writeBackoff: a new spec is written at once.
-func writeBackoffID(foo *samplev1alpha1.Foo) string {
-	return fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
 }
 
 // report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
@@ -631,7 +465,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
 	if isStalled && stalled.Reason != ErrResourceExists {
-		stalled.RetryAfter = c.writeBackoff.Get(writeBackoffID(foo))
+		stalled.RetryAfter = c.deploymentControl.Backoff(foo)
 	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
@@ -643,7 +477,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
 		if err != nil {
 			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-				c.writeBackoff.Next(writeBackoffID(foo), time.Now())
+				c.deploymentControl.StartBackoff(foo, nil)
 			}
 			return err
 		}
@@ -658,10 +492,6 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return syncErr
-}
-
-func nameConflict(foo *samplev1alpha1.Foo) error {
-	return &foostatus.StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, foo.Spec.DeploymentName)}
 }
 
 // newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and

@@ -41,6 +41,7 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/deploymentcontrol"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
@@ -372,7 +373,7 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 func advance(duration time.Duration) { time.Sleep(duration) }
 
 // endBackoff advances the fake clock to the end of the backoff of a Deployment.
-func (f *fixture) endBackoff() { advance(f.writeBackoff.Get(writeBackoffID(newFoo()))) }
+func (f *fixture) endBackoff() { advance(f.deploymentControl.Backoff(newFoo())) }
 
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
@@ -629,31 +630,6 @@ func TestLiveFooHasChanged(t *testing.T) {
 	}
 }
 
-func TestMayBeStale(t *testing.T) {
-	ours, renamed := newDeploymentFor(newFoo()), withDeploymentName("new-deployment")
-	at := withResourceVersion
-	for name, test := range map[string]struct {
-		foo   *samplev1alpha1.Foo
-		found *appsv1.Deployment
-		want  bool
-	}{
-		"new":                        {newFoo(at("9")), nil, false},
-		"not changed since start":    {newFoo(at("10")), ours, true},
-		"renamed before start":       {newFoo(at("9"), observing(ours), renamed, withGeneration(2)), nil, true},
-		"renamed since start":        {newFoo(at("11"), observing(ours), renamed, withGeneration(2)), nil, false},
-		"changed since start":        {newFoo(at("11")), ours, false},
-		"observed":                   {newFoo(at("11"), observing(ours)), ours, true},
-		"resourceVersion not known":  {newFoo(), ours, false},
-		"resourceVersions by number": {newFoo(at("100")), ours, false},
-	} {
-		f := newFixture(t)
-		f.startResourceVersion = "10"
-		if got := f.mayBeStale(test.foo, test.found); got != test.want {
-			t.Errorf("%s: mayBeStale() = %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
@@ -721,7 +697,7 @@ func TestWritesAreBounded(t *testing.T) {
 						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
 						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
 					}
-					if backoff := f.writeBackoff.Get(writeBackoffID(newFoo())); writes != 1 || backoff != time.Second<<i {
+					if backoff := f.deploymentControl.Backoff(newFoo()); writes != 1 || backoff != time.Second<<i {
 						t.Errorf("round %d: %d writes within a backoff of %s, want 1 within %s", i, writes, backoff, time.Second<<i)
 					}
 					f.endBackoff()
@@ -783,8 +759,8 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		delete(f.answers, createDeployment)
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.lastRejection(newFoo()); rejection != nil {
-			t.Errorf("lastRejection() = %v after a write that was not rejected", rejection)
+		if rejection := f.deploymentControl.LastRejection(newFoo()); rejection != nil {
+			t.Errorf("LastRejection() = %v after a write that was not rejected", rejection)
 		}
 		f.answers[createDeployment] = webhook
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
@@ -794,8 +770,8 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.lastRejection(newFoo()); rejection != nil {
-			t.Errorf("lastRejection() = %v for a Foo that is gone", rejection)
+		if rejection := f.deploymentControl.LastRejection(newFoo()); rejection != nil {
+			t.Errorf("LastRejection() = %v for a Foo that is gone", rejection)
 		}
 	})
 }
@@ -906,6 +882,7 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 
 func TestOverriddenByAnotherController(t *testing.T) {
 	const message = "spec.replicas: desired 2, found 9"
+	const overrideDelay = 2 * time.Second // After the backoff.
 	synctest.Test(t, func(t *testing.T) {
 		ours := newDeploymentFor(newFoo(), available)
 		f := newFixture(t, newFoo(observing(ours)), ours)
@@ -967,7 +944,7 @@ func TestHandlers(t *testing.T) {
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
 	inBackoff := func(from, to *samplev1alpha1.Foo) handle {
 		return func(f *fixture) {
-			f.writeBackoff.Next(writeBackoffID(to), time.Now())
+			f.deploymentControl.StartBackoff(to, nil)
 			f.updateFoo(from, to)
 		}
 	}
@@ -1199,7 +1176,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t, Config{ShutdownTimeout: time.Minute})
-		f.kubeclientset = hangingClient{Interface: f.kubeClient}
+		f.deploymentControl = deploymentcontrol.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager, nil)
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()

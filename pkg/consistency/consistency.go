@@ -7,18 +7,15 @@ package consistency
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -92,20 +89,4 @@ func EnsureCurrent(ctx context.Context, client clientset.Interface, foo *samplev
 	}
 	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	return nil
-}
-
-// MergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of current, so that the API
-// server answers with a conflict if the Deployment has changed since. Fields that this version of the Go types does not have survive.
-func MergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
-	unversioned := current.DeepCopy()
-	unversioned.ResourceVersion = ""
-	before, err := json.Marshal(unversioned)
-	if err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(desired)
-	if err != nil {
-		return nil, err
-	}
-	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }

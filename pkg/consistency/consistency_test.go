@@ -4,16 +4,11 @@
 package consistency
 
 import (
-	"encoding/json"
 	"errors"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 )
@@ -108,58 +103,4 @@ func TestStaleCacheTimeout(t *testing.T) {
 			t.Errorf("EnsureReady() = %v at the timeout", err)
 		}
 	})
-}
-
-func TestMergePatch(t *testing.T) {
-	container := func(name, image string) corev1.Container { return corev1.Container{Name: name, Image: image} }
-	current := func() *appsv1.Deployment {
-		return &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "example", ResourceVersion: "7", Labels: map[string]string{"app": "nginx"}},
-			Spec: appsv1.DeploymentSpec{
-				Replicas: new(int32(5)),
-				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-					Containers: []corev1.Container{container("sidecar", "sidecar"), container("nginx", "apache")},
-				}},
-			},
-		}
-	}
-	for name, test := range map[string]struct {
-		change func(*appsv1.Deployment)
-		want   string
-	}{
-		"nothing":  {func(*appsv1.Deployment) {}, `{"metadata":{"resourceVersion":"7"}}`},
-		"replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`},
-		"labels": {func(d *appsv1.Deployment) {
-			d.Labels["team"] = "a"
-			d.Spec.Template.Labels = map[string]string{"app": "nginx"}
-		}, `{"metadata":{"labels":{"team":"a"},"resourceVersion":"7"},"spec":{"template":{"metadata":{"labels":{"app":"nginx"}}}}}`},
-		"image": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "nginx:latest" }, `{
-			"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
-				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],
-				"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
-		"new container": {func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, container("new", "image"))
-		}, `{"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
-				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"},{"name":"new"}],
-				"containers":[{"image":"image","name":"new","resources":{}}]}}}}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cached, desired := current(), current()
-			test.change(desired)
-			patch, err := MergePatch(cached, desired)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got, want any
-			if err := errors.Join(json.Unmarshal(patch, &got), json.Unmarshal([]byte(test.want), &want)); err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("MergePatch() = %s, want %s", patch, test.want)
-			}
-			if !reflect.DeepEqual(cached, current()) {
-				t.Error("MergePatch() changed the cached Deployment")
-			}
-		})
-	}
 }

@@ -30,6 +30,12 @@ const (
 // DeploymentRejected is the reason of a StalledError whose message is the API server's.
 const DeploymentRejected = "DeploymentRejected"
 
+// ErrResourceExists is the reason of the StalledError whose message is MessageResourceExists.
+const (
+	ErrResourceExists     = "ErrResourceExists"
+	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
+)
+
 // StalledError is an error that a retry does not fix: a user has to act. It is reported in the Stalled condition.
 type StalledError struct {
 	// Reason is one word in CamelCase.
@@ -42,6 +48,11 @@ type StalledError struct {
 
 // Error returns the message.
 func (e *StalledError) Error() string { return e.Message }
+
+// NameConflict returns the error that an object of the desired name exists, and the Foo does not control it.
+func NameConflict(name string) *StalledError {
+	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
+}
 
 // AsStalled returns err as a StalledError if the API server rejects an object for what it is, and err itself otherwise. It does so
 // as Invalid, as Forbidden (quota, policy, missing permission), or, through an admission webhook, as BadRequest or

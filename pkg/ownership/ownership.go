@@ -9,10 +9,12 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
 const (
@@ -33,6 +35,20 @@ var FooIndexers = cache.Indexers{byDeploymentName: func(obj any) ([]string, erro
 	foo := obj.(*samplev1alpha1.Foo)
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
+
+// ResolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer exists: then the garbage
+// collector deletes the object.
+func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
+	controllerRef := samplev1alpha1.ControllerRef(object)
+	if controllerRef == nil {
+		return nil
+	}
+	foo, err := foos.Foos(object.GetNamespace()).Get(controllerRef.Name)
+	if err != nil || foo.UID != controllerRef.UID {
+		return nil
+	}
+	return foo
+}
 
 // Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest first, from a cache with
 // DeploymentIndexers.

@@ -1,0 +1,201 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deploymentcontrol writes the Deployments of Foos: never because of a stale cache, and with backoff if the API server rejects
+// what is written, or another client keeps changing or deleting it.
+package deploymentcontrol
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/foostatus"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+)
+
+var deploymentResource = appsv1.Resource("deployments")
+
+// Control writes the Deployments of Foos. It is safe for concurrent use for different Foos.
+type Control struct {
+	kubeclientset    kubernetes.Interface
+	sampleclientset  clientset.Interface
+	consistencyStore *consistency.Store
+	fieldManager     string
+	setDesiredState  func(*appsv1.Deployment, *samplev1alpha1.Foo)
+
+	// backoff has an entry for each generation of a Foo whose writes are limited: a new spec is written at once.
+	backoff *flowcontrol.Backoff
+	// rejections has, by cache.ObjectName, the errors because of which Foos are in backoff.
+	rejections sync.Map
+	// startResourceVersion is that of the cache of Foos when the controller started.
+	startResourceVersion string
+}
+
+// New returns a Control that records its writes in store. setDesiredState sets the fields that a Foo controls on its Deployment.
+func New(
+	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface, store *consistency.Store, fieldManager string,
+	setDesiredState func(*appsv1.Deployment, *samplev1alpha1.Foo),
+) *Control {
+	return &Control{
+		kubeclientset: kubeclientset, sampleclientset: sampleclientset, consistencyStore: store, fieldManager: fieldManager,
+		setDesiredState: setDesiredState, backoff: flowcontrol.NewBackOff(time.Second, 1000*time.Second),
+	}
+}
+
+// Start has to be called once the caches have synced, with the resourceVersion of the cache of Foos. What it starts ends with ctx.
+func (c *Control) Start(ctx context.Context, resourceVersion string) {
+	c.startResourceVersion = resourceVersion
+	go wait.UntilWithContext(ctx, func(context.Context) { c.backoff.GC() }, time.Minute)
+}
+
+// CreateOrPatch creates the desired Deployment of a Foo or, if one was found in the cache, patches that. It returns the Deployment, if the
+// Foo has one, and whether it was written and is in its desired state.
+func (c *Control) CreateOrPatch(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, bool, error) {
+	if c.IsInBackoff(foo) { // What is reported is not updated: others may change the Deployment at any rate.
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.Backoff(foo))
+		return found, false, cmp.Or(c.LastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
+			error(foostatus.Overridden(found, desired)))
+	}
+	if c.mayBeStale(foo, found) {
+		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
+			return nil, false, err
+		}
+	}
+	var written *appsv1.Deployment
+	var err error
+	if found == nil {
+		written, err = c.create(ctx, foo, desired)
+	} else {
+		written, err = c.patch(ctx, found, desired)
+	}
+	if err != nil {
+		return found, false, c.AsStalled(foo, err)
+	}
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, written.ResourceVersion)
+
+	// Admission may have changed what was written.
+	expected := written.DeepCopy()
+	c.setDesiredState(expected, foo)
+	isDesired := equality.Semantic.DeepEqual(written, expected)
+	if foo.IsObserved() || !isDesired {
+		c.StartBackoff(foo, nil)
+	}
+	if !isDesired {
+		return written, false, foostatus.Overridden(written, expected)
+	}
+	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
+		return written, true, foostatus.Overridden(found, desired)
+	}
+	return written, true, nil
+}
+
+// mayBeStale reports whether a write for a cached Foo requires a live read, because the Foo may have been changed or deleted while its
+// watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
+// leader may have written for an even newer spec.
+func (c *Control) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
+	if foo.IsObserved() || c.Backoff(foo) > 0 {
+		return true
+	}
+	isNew := found == nil && foo.Status.ObservedGeneration == 0
+	order, err := resourceversion.CompareResourceVersion(foo.ResourceVersion, c.startResourceVersion)
+	return !isNew && err == nil && order <= 0
+}
+
+// create creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if any,
+// controls it.
+func (c *Control) create(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(desired))
+	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.fieldManager})
+	if err == nil {
+		logger.V(2).Info("Created Deployment", "resourceVersion", created.ResourceVersion)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
+	}
+	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	logger.V(4).Info("Deployment exists; read it from the API server", "resourceVersion", existing.ResourceVersion)
+	if !foo.Controls(existing) {
+		return nil, foostatus.NameConflict(existing.Name)
+	}
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, existing.ResourceVersion)
+	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
+}
+
+// patch patches a Deployment to its desired state, unless it has changed since it was read.
+func (c *Control) patch(ctx context.Context, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+	patch, err := mergePatch(found, desired)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: c.fieldManager})
+	if err == nil {
+		klog.FromContext(ctx).V(2).Info("Patched Deployment", "deployment", klog.KObj(patched), "resourceVersion", patched.ResourceVersion,
+			"patch", string(patch))
+	}
+	return patched, err
+}
+
+// mergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of current, so that the API
+// server answers with a conflict if the Deployment has changed since. Fields that this version of the Go types does not have survive.
+func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
+	unversioned := current.DeepCopy()
+	unversioned.ResourceVersion = ""
+	before, err := json.Marshal(unversioned)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(desired)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
+}
+
+// Delete deletes a superseded Deployment of a Foo, unless it or the Foo has changed since they were read. It reports whether there was
+// one to delete.
+func (c *Control) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) (bool, error) {
+	if rejection := c.LastRejection(foo); rejection != nil && c.IsInBackoff(foo) {
+		return false, rejection
+	}
+	// The cache of Foos may be stale, and the Foo may desire this Deployment again.
+	if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
+		return false, err
+	}
+	err := c.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, c.AsStalled(foo, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
+	return true, nil
+}
