@@ -30,7 +30,6 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	"k8s.io/sample-controller/pkg/deploymentcontrol"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
@@ -39,6 +38,7 @@ import (
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/priorityqueue"
+	"k8s.io/sample-controller/pkg/writer"
 )
 
 const controllerAgentName = "sample-controller"
@@ -67,11 +67,6 @@ const (
 	staleCacheDelay = time.Second
 )
 
-var (
-	fooResource        = samplev1alpha1.Resource("foos")
-	deploymentResource = appsv1.Resource("deployments")
-)
-
 // Config configures a Controller. A zero value means the default.
 type Config struct {
 	// Image is the image of the nginx container of all Foos. The default is DefaultImage.
@@ -94,10 +89,9 @@ type Controller struct {
 
 	// workqueue holds the namespace/name of each Foo that has to be synced. A key is in it once, however often it is added, and
 	// is processed by one worker at a time.
-	workqueue         *priorityqueue.Queue[cache.ObjectName]
-	deploymentControl *deploymentcontrol.Control
-	statusWriter      *foostatus.Writer
-	consistencyStore  *consistency.Store
+	workqueue        *priorityqueue.Queue[cache.ObjectName]
+	consistencyStore *consistency.Store
+	writer           *writer.Writer
 
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
@@ -132,17 +126,16 @@ func NewController(
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		foosSynced:         fooInformer.Informer().HasSynced,
 		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
-		statusWriter:       foostatus.NewWriter(sampleclientset),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
-			deploymentResource: deploymentInformer.Informer().GetStore(),
-			fooResource:        fooInformer.Informer().GetStore(),
+			appsv1.Resource("deployments"):  deploymentInformer.Informer().GetStore(),
+			samplev1alpha1.Resource("foos"): fooInformer.Informer().GetStore(),
 		}),
 		eventBroadcaster: eventBroadcaster,
 		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
 		logger:           klog.FromContext(ctx),
 		config:           config,
 	}
-	controller.deploymentControl = deploymentcontrol.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager,
+	controller.writer = writer.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager,
 		func(d *appsv1.Deployment, foo *samplev1alpha1.Foo) { setDesiredState(d, foo, controller.config.Image) })
 	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
 	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
@@ -182,7 +175,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
-	c.deploymentControl.Start(ctx, c.foosIndexer.LastStoreSyncResourceVersion())
+	c.writer.Start(ctx, c.foosIndexer.LastStoreSyncResourceVersion())
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -222,7 +215,7 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
-	case foo.IsObserved() && c.deploymentControl.IsInBackoff(foo):
+	case foo.IsObserved() && c.writer.IsInBackoff(foo):
 		// Another instance may report something else: the two must not write the status in turns.
 		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "Deployment is in backoff")
 	case isResync:
@@ -379,8 +372,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
 	if apierrors.IsNotFound(err) {
 		logger.V(4).Info("Foo does not exist")
-		c.deploymentControl.Forget(objectRef)
-		c.statusWriter.Delete(objectRef)
+		c.writer.Forget(objectRef)
 		return nil
 	}
 	if err != nil {
@@ -392,7 +384,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.statusWriter.WithWrittenStatus(foo)
+	foo = c.writer.WithWrittenStatus(foo)
 	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
@@ -400,7 +392,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return err
 	}
 	if err == nil && !written {
-		c.deploymentControl.ResetBackoff(foo)
+		c.writer.ResetBackoff(foo)
 	}
 	return c.report(ctx, foo, deployment, written, err)
 }
@@ -417,7 +409,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
 			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
 		}
-		return c.deploymentControl.CreateOrPatch(ctx, foo, nil, desired)
+		return c.writer.CreateOrPatch(ctx, foo, nil, desired)
 	}
 	if err != nil {
 		return nil, false, err
@@ -436,10 +428,10 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	if !reflect.DeepEqual(deployment, desired) { // A copy has none of the differences that only equality.Semantic ignores.
 		logger.V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(deployment),
 			"differences", foostatus.Overridden(deployment, desired).Message)
-		return c.deploymentControl.CreateOrPatch(ctx, foo, deployment, desired)
+		return c.writer.CreateOrPatch(ctx, foo, deployment, desired)
 	}
 	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	return deployment, false, c.deploymentControl.LastOverride(foo)
+	return deployment, false, c.writer.LastOverride(foo)
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
@@ -449,7 +441,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(superseded))
 			continue
 		}
-		deleted, err := c.deploymentControl.Delete(ctx, foo, superseded)
+		deleted, err := c.writer.Delete(ctx, foo, superseded)
 		if err != nil {
 			return err
 		}
@@ -465,7 +457,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
 	if isStalled && stalled.Reason != ErrResourceExists {
-		stalled.RetryAfter = c.deploymentControl.Backoff(foo)
+		stalled.RetryAfter = c.writer.Backoff(foo)
 	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
@@ -474,15 +466,12 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	differs := !equality.Semantic.DeepEqual(foo.Status, status)
 	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
 	if differs {
-		updated, err := c.statusWriter.UpdateStatus(ctx, foo, status, metav1.UpdateOptions{FieldManager: FieldManager})
-		if err != nil {
+		if err := c.writer.UpdateStatus(ctx, foo, status); err != nil {
 			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-				c.deploymentControl.StartBackoff(foo, nil)
+				c.writer.StartBackoff(foo, nil)
 			}
 			return err
 		}
-		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-		c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), fooResource, updated.ResourceVersion)
 	}
 	switch {
 	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:

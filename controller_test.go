@@ -41,12 +41,12 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	"k8s.io/sample-controller/pkg/deploymentcontrol"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/writer"
 )
 
 // Requests and events of most tests.
@@ -67,10 +67,12 @@ const (
 )
 
 var (
-	objectRef      = cache.NewObjectName("default", "example-foo")
-	foosGVR        = schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos")
-	deploymentsGVR = appsv1.SchemeGroupVersion.WithResource("deployments")
-	transitionTime = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
+	objectRef          = cache.NewObjectName("default", "example-foo")
+	fooResource        = samplev1alpha1.Resource("foos")
+	deploymentResource = appsv1.Resource("deployments")
+	foosGVR            = schema.GroupVersion(samplev1alpha1.GroupVersion).WithResource("foos")
+	deploymentsGVR     = appsv1.SchemeGroupVersion.WithResource("deployments")
+	transitionTime     = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 )
 
 func init() {
@@ -373,7 +375,7 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 func advance(duration time.Duration) { time.Sleep(duration) }
 
 // endBackoff advances the fake clock to the end of the backoff of a Deployment.
-func (f *fixture) endBackoff() { advance(f.deploymentControl.Backoff(newFoo())) }
+func (f *fixture) endBackoff() { advance(f.writer.Backoff(newFoo())) }
 
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
@@ -697,7 +699,7 @@ func TestWritesAreBounded(t *testing.T) {
 						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
 						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
 					}
-					if backoff := f.deploymentControl.Backoff(newFoo()); writes != 1 || backoff != time.Second<<i {
+					if backoff := f.writer.Backoff(newFoo()); writes != 1 || backoff != time.Second<<i {
 						t.Errorf("round %d: %d writes within a backoff of %s, want 1 within %s", i, writes, backoff, time.Second<<i)
 					}
 					f.endBackoff()
@@ -759,7 +761,7 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		delete(f.answers, createDeployment)
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.deploymentControl.LastRejection(newFoo()); rejection != nil {
+		if rejection := f.writer.LastRejection(newFoo()); rejection != nil {
 			t.Errorf("LastRejection() = %v after a write that was not rejected", rejection)
 		}
 		f.answers[createDeployment] = webhook
@@ -770,7 +772,7 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.deploymentControl.LastRejection(newFoo()); rejection != nil {
+		if rejection := f.writer.LastRejection(newFoo()); rejection != nil {
 			t.Errorf("LastRejection() = %v for a Foo that is gone", rejection)
 		}
 	})
@@ -944,7 +946,7 @@ func TestHandlers(t *testing.T) {
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
 	inBackoff := func(from, to *samplev1alpha1.Foo) handle {
 		return func(f *fixture) {
-			f.deploymentControl.StartBackoff(to, nil)
+			f.writer.StartBackoff(to, nil)
 			f.updateFoo(from, to)
 		}
 	}
@@ -1176,7 +1178,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t, Config{ShutdownTimeout: time.Minute})
-		f.deploymentControl = deploymentcontrol.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager, nil)
+		f.writer = writer.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager, nil)
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()

@@ -6,21 +6,14 @@
 package consistency
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 )
 
 // ErrStale means that a cache is older than the known state of the API server, so the controller must not act on it yet.
@@ -74,19 +67,5 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 		}
 	}
 	delete(s.writes, owner)
-	return nil
-}
-
-// EnsureCurrent reads a Foo live. It returns an error that wraps ErrStale if the API server has another Foo of the name, or another spec,
-// than the cache. The generations may be equal even so, if etcd was restored from an older snapshot.
-func EnsureCurrent(ctx context.Context, client clientset.Interface, foo *samplev1alpha1.Foo) error {
-	live, err := client.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if live.UID != foo.UID || !equality.Semantic.DeepEqual(live.Spec, foo.Spec) || live.DeletionTimestamp != nil {
-		return fmt.Errorf("%w: Foo %q has changed", ErrStale, foo.Name)
-	}
-	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	return nil
 }

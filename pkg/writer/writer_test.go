@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package deploymentcontrol
+package writer
 
 import (
 	"encoding/json"
@@ -33,20 +33,20 @@ func TestMayBeStale(t *testing.T) {
 		"resourceVersion not known":  {generation: 1, found: true},
 		"resourceVersions by number": {resourceVersion: "100", generation: 1, found: true},
 	} {
-		control := New(nil, nil, nil, "", nil)
-		control.Start(t.Context(), "10")
+		writer := New(nil, nil, nil, "", nil)
+		writer.Start(t.Context(), "10")
 		foo := &samplev1alpha1.Foo{
 			ObjectMeta: metav1.ObjectMeta{ResourceVersion: test.resourceVersion, Generation: test.generation},
 			Status:     samplev1alpha1.FooStatus{ObservedGeneration: test.observedGeneration},
 		}
 		if test.written {
-			control.StartBackoff(foo, nil)
+			writer.StartBackoff(foo, nil)
 		}
 		var found *appsv1.Deployment
 		if test.found {
 			found = &appsv1.Deployment{}
 		}
-		if got := control.mayBeStale(foo, found); got != test.want {
+		if got := writer.mayBeStale(foo, found); got != test.want {
 			t.Errorf("%s: mayBeStale() = %v, want %v", name, got, test.want)
 		}
 	}

@@ -1,9 +1,9 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploymentcontrol writes the Deployments of Foos: never because of a stale cache, and with backoff if the API server rejects
-// what is written, or another client keeps changing or deleting it.
-package deploymentcontrol
+// Package writer writes the Deployments of Foos and their statuses: never because of a stale cache, and with backoff if the API server
+// rejects what is written, or another client keeps changing or deleting it.
+package writer
 
 import (
 	"cmp"
@@ -32,74 +32,83 @@ import (
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 )
 
-var deploymentResource = appsv1.Resource("deployments")
-
-// Control writes the Deployments of Foos. It is safe for concurrent use for different Foos.
-type Control struct {
+// Writer writes for Foos. It is safe for concurrent use for different Foos.
+type Writer struct {
 	kubeclientset    kubernetes.Interface
 	sampleclientset  clientset.Interface
 	consistencyStore *consistency.Store
 	fieldManager     string
 	setDesiredState  func(*appsv1.Deployment, *samplev1alpha1.Foo)
+	// startResourceVersion is that of the cache of Foos when the controller started.
+	startResourceVersion string
 
 	// backoff has an entry for each generation of a Foo whose writes are limited: a new spec is written at once.
 	backoff *flowcontrol.Backoff
 	// rejections has, by cache.ObjectName, the errors because of which Foos are in backoff.
 	rejections sync.Map
-	// startResourceVersion is that of the cache of Foos when the controller started.
-	startResourceVersion string
+
+	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
+	// installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
+	unstored sync.Map
+	warning  sync.Once
 }
 
-// New returns a Control that records its writes in store. setDesiredState sets the fields that a Foo controls on its Deployment.
+// New returns a Writer that records its writes in a consistency store. setDesiredState sets the fields that a Foo controls on its Deployment.
 func New(
-	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface, store *consistency.Store, fieldManager string,
+	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface, consistencyStore *consistency.Store, fieldManager string,
 	setDesiredState func(*appsv1.Deployment, *samplev1alpha1.Foo),
-) *Control {
-	return &Control{
-		kubeclientset: kubeclientset, sampleclientset: sampleclientset, consistencyStore: store, fieldManager: fieldManager,
+) *Writer {
+	return &Writer{
+		kubeclientset: kubeclientset, sampleclientset: sampleclientset, consistencyStore: consistencyStore, fieldManager: fieldManager,
 		setDesiredState: setDesiredState, backoff: flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 	}
 }
 
 // Start has to be called once the caches have synced, with the resourceVersion of the cache of Foos. What it starts ends with ctx.
-func (c *Control) Start(ctx context.Context, resourceVersion string) {
-	c.startResourceVersion = resourceVersion
-	go wait.UntilWithContext(ctx, func(context.Context) { c.backoff.GC() }, time.Minute)
+func (w *Writer) Start(ctx context.Context, resourceVersion string) {
+	w.startResourceVersion = resourceVersion
+	go wait.UntilWithContext(ctx, func(context.Context) { w.backoff.GC() }, time.Minute)
+}
+
+// Forget removes what is known about a Foo that does not exist anymore.
+func (w *Writer) Forget(foo cache.ObjectName) {
+	w.rejections.Delete(foo)
+	w.unstored.Delete(foo)
 }
 
 // CreateOrPatch creates the desired Deployment of a Foo or, if one was found in the cache, patches that. It returns the Deployment, if the
 // Foo has one, and whether it was written and is in its desired state.
-func (c *Control) CreateOrPatch(
+func (w *Writer) CreateOrPatch(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	if c.IsInBackoff(foo) { // What is reported is not updated: others may change the Deployment at any rate.
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", c.Backoff(foo))
-		return found, false, cmp.Or(c.LastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
+	if w.IsInBackoff(foo) { // What is reported is not updated: others may change the Deployment at any rate.
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", w.Backoff(foo))
+		return found, false, cmp.Or(w.LastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
 			error(foostatus.Overridden(found, desired)))
 	}
-	if c.mayBeStale(foo, found) {
-		if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
+	if w.mayBeStale(foo, found) {
+		if err := w.EnsureCurrent(ctx, foo); err != nil {
 			return nil, false, err
 		}
 	}
 	var written *appsv1.Deployment
 	var err error
 	if found == nil {
-		written, err = c.create(ctx, foo, desired)
+		written, err = w.create(ctx, foo, desired)
 	} else {
-		written, err = c.patch(ctx, found, desired)
+		written, err = w.patch(ctx, found, desired)
 	}
 	if err != nil {
-		return found, false, c.AsStalled(foo, err)
+		return found, false, w.AsStalled(foo, err)
 	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, written.ResourceVersion)
+	w.consistencyStore.WroteAt(cache.MetaObjectToName(foo), appsv1.Resource("deployments"), written.ResourceVersion)
 
 	// Admission may have changed what was written.
 	expected := written.DeepCopy()
-	c.setDesiredState(expected, foo)
+	w.setDesiredState(expected, foo)
 	isDesired := equality.Semantic.DeepEqual(written, expected)
 	if foo.IsObserved() || !isDesired {
-		c.StartBackoff(foo, nil)
+		w.StartBackoff(foo, nil)
 	}
 	if !isDesired {
 		return written, false, foostatus.Overridden(written, expected)
@@ -113,21 +122,35 @@ func (c *Control) CreateOrPatch(
 // mayBeStale reports whether a write for a cached Foo requires a live read, because the Foo may have been changed or deleted while its
 // watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
 // leader may have written for an even newer spec.
-func (c *Control) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
-	if foo.IsObserved() || c.Backoff(foo) > 0 {
+func (w *Writer) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
+	if foo.IsObserved() || w.Backoff(foo) > 0 {
 		return true
 	}
 	isNew := found == nil && foo.Status.ObservedGeneration == 0
-	order, err := resourceversion.CompareResourceVersion(foo.ResourceVersion, c.startResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(foo.ResourceVersion, w.startResourceVersion)
 	return !isNew && err == nil && order <= 0
+}
+
+// EnsureCurrent reads a Foo live. It returns an error that wraps consistency.ErrStale if the API server has another Foo of the name, or another spec,
+// than the cache. The generations may be equal even so, if etcd was restored from an older snapshot.
+func (w *Writer) EnsureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	live, err := w.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if live.UID != foo.UID || !equality.Semantic.DeepEqual(live.Spec, foo.Spec) || live.DeletionTimestamp != nil {
+		return fmt.Errorf("%w: Foo %q has changed", consistency.ErrStale, foo.Name)
+	}
+	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
+	return nil
 }
 
 // create creates a Deployment that is not in the cache. If the API server has one of that name, a live read shows which Foo, if any,
 // controls it.
-func (c *Control) create(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+func (w *Writer) create(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(desired))
-	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.fieldManager})
+	client := w.kubeclientset.AppsV1().Deployments(desired.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: w.fieldManager})
 	if err == nil {
 		logger.V(2).Info("Created Deployment", "resourceVersion", created.ResourceVersion)
 	}
@@ -142,18 +165,18 @@ func (c *Control) create(ctx context.Context, foo *samplev1alpha1.Foo, desired *
 	if !foo.Controls(existing) {
 		return nil, foostatus.NameConflict(existing.Name)
 	}
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), deploymentResource, existing.ResourceVersion)
+	w.consistencyStore.WroteAt(cache.MetaObjectToName(foo), appsv1.Resource("deployments"), existing.ResourceVersion)
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
 // patch patches a Deployment to its desired state, unless it has changed since it was read.
-func (c *Control) patch(ctx context.Context, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+func (w *Writer) patch(ctx context.Context, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
 	patch, err := mergePatch(found, desired)
 	if err != nil {
 		return nil, err
 	}
-	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: c.fieldManager})
+	patched, err := w.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: w.fieldManager})
 	if err == nil {
 		klog.FromContext(ctx).V(2).Info("Patched Deployment", "deployment", klog.KObj(patched), "resourceVersion", patched.ResourceVersion,
 			"patch", string(patch))
@@ -179,22 +202,22 @@ func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
 
 // Delete deletes a superseded Deployment of a Foo, unless it or the Foo has changed since they were read. It reports whether there was
 // one to delete.
-func (c *Control) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) (bool, error) {
-	if rejection := c.LastRejection(foo); rejection != nil && c.IsInBackoff(foo) {
+func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) (bool, error) {
+	if rejection := w.LastRejection(foo); rejection != nil && w.IsInBackoff(foo) {
 		return false, rejection
 	}
 	// The cache of Foos may be stale, and the Foo may desire this Deployment again.
-	if err := consistency.EnsureCurrent(ctx, c.sampleclientset, foo); err != nil {
+	if err := w.EnsureCurrent(ctx, foo); err != nil {
 		return false, err
 	}
-	err := c.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
+	err := w.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, c.AsStalled(foo, err)
+		return false, w.AsStalled(foo, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
 	return true, nil
