@@ -21,7 +21,7 @@ type queue struct {
 // work is the processing of a key.
 type work struct {
 	worker, retries int
-	addedMeanwhile  bool
+	added           string // The priority with which the key was added meanwhile, if it was.
 }
 
 func newQueue() queue {
@@ -31,7 +31,9 @@ func newQueue() queue {
 // add adds a key, and returns where it is already.
 func (q *queue) add(key, priority string) (merged string) {
 	if work := q.processing[key]; work != nil {
-		work.addedMeanwhile = true
+		if work.added != "high" {
+			work.added = priority
+		}
 		return "processing"
 	}
 	waits, ok := q.waiting[key]
@@ -92,13 +94,13 @@ func (q *queue) freeWorker() int {
 	}
 }
 
-// done ends the processing of a key, and reports whether it was added meanwhile and waits again.
-func (q *queue) done(key string) bool {
+// done ends the processing of a key. If it was added meanwhile, it waits again, and done returns its priority.
+func (q *queue) done(key string) (priority string) {
 	w := q.processing[key]
 	delete(q.processing, key)
-	if w == nil || !w.addedMeanwhile {
-		return false
+	if w == nil || w.added == "" {
+		return ""
 	}
-	q.waiting[key] = "high"
-	return true
+	q.waiting[key] = w.added
+	return w.added
 }

@@ -141,9 +141,24 @@ func TestCreation(t *testing.T) {
 	if end := tr.find("syncEnd"); end.Duration != 0.004 || end.Worker != 1 {
 		t.Errorf("the sync took %v s in worker %d", end.Duration, end.Worker)
 	}
-	tr.want("queueForget", "syncEnd success", "queueDone processing")
+	tr.want("queueForget", "syncEnd success", "queueDone high processing")
 	tr.log(7, "Started syncing", "foo", "default/a", "retries", 0)
 	tr.want("queueGet high", "syncStart")
+}
+
+// A key that is resynced while it is processed keeps its low priority, unless it changes as well.
+func TestPriorityWhileProcessed(t *testing.T) {
+	for added, want := range map[string]string{"low": "low", "low high": "high", "high low": "high"} {
+		tr := newTracing(t)
+		tr.log(1, "Started syncing", "foo", "default/a", "retries", 0)
+		for _, priority := range strings.Fields(added) {
+			tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "a reason", "priority", priority)
+		}
+		tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "requeueAfter", "0s", "err", nil)
+		if got := tr.find("queueDone").Priority; got != want {
+			t.Errorf("added with %s: Done queues the key with priority %q, want %q", added, got, want)
+		}
+	}
 }
 
 func TestEventBeforeResponse(t *testing.T) {

@@ -252,7 +252,7 @@ const labState = (() => {
       pod.processing.delete(step.key);
       setWorker(pod, step, { key: null });
       if (step.merged === "processing" || (processing && processing.again > 0)) {
-        wait(pod, { ...step, priority: "high" }, processing ? processing.reasons.at(-1) : "", processing ? processing.again : 1);
+        wait(pod, { ...step, priority: step.priority || "high" }, processing ? processing.reasons.at(-1) : "", processing ? processing.again : 1);
       }
     },
     queueReset({ pod }) {

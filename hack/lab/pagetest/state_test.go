@@ -107,12 +107,12 @@ func TestState(t *testing.T) {
 			steps: `{"kind":"workersStarted","count":2}
 				{"kind":"queueAdd","key":"default/a","priority":"high"}
 				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}`,
+				{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}
+				{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}`,
 			expression: `[pod.waiting.size, pod.processing.get("default/a").again, pod.workers[0].key,
-				labState.next(state, {seq: 9, kind: "queueDone", key: "default/a", pod: "a", merged: "processing", time: "2026-01-01T12:00:01Z"})
-					.pods.get("a").waiting.get("default/a").changes].join()`,
-			want: "0,2,default/a,2",
+				...((item) => [item.changes, item.priority])(labState.next(state, {seq: 9, kind: "queueDone", key: "default/a", pod: "a",
+					merged: "processing", priority: "low", time: "2026-01-01T12:00:01Z"}).pods.get("a").waiting.get("default/a"))].join()`,
+			want: "0,2,default/a,2,low",
 		},
 		{
 			name: "Forget clears the retries, and neither takes the key off the queue nor ends its processing",
