@@ -441,13 +441,10 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(superseded))
 			continue
 		}
-		deleted, err := c.writer.Delete(ctx, foo, superseded)
-		if err != nil {
+		if err := c.writer.Delete(ctx, foo, superseded); err != nil {
 			return err
 		}
-		if deleted {
-			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
-		}
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
 	}
 	return nil
 }
@@ -467,7 +464,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
 	if differs {
 		if err := c.writer.UpdateStatus(ctx, foo, status); err != nil {
-			if written && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
+			if written && !isStalled && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
 				c.writer.StartBackoff(foo, nil)
 			}
 			return err

@@ -549,7 +549,8 @@ func TestSyncHandler(t *testing.T) {
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
 			requests: []string{getFoo, pruneDeployment, getFoo, strings.ReplaceAll(pruneDeployment, "example", "other")}},
 		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, pruneDeployment}, result: isAvailable},
+			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, pruneDeployment},
+			result: result{"", "not found", "True DeploymentAvailable"}},
 		{name: "superseded being deleted", result: isAvailable,
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement}},
 		{name: "superseded not controlled", result: isAvailable,
@@ -685,6 +686,9 @@ func TestWritesAreBounded(t *testing.T) {
 		"prune is rejected": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, answers{deleteDeployment: webhook}, nobody,
 			deleteDeployment},
 		"prune is rejected, status cannot be written": {objects{newFoo(renamed, observing(replacement)), ours, replacement},
+			answers{deleteDeployment: webhook, updateStatus: unavailable}, nobody, deleteDeployment},
+		"prune is rejected after a patch, status cannot be written": {
+			objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), available, withoutLabels)},
 			answers{deleteDeployment: webhook, updateStatus: unavailable}, nobody, deleteDeployment},
 	} {
 		t.Run(name, func(t *testing.T) {

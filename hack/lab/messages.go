@@ -69,7 +69,6 @@ var messages = map[string]message{
 	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched: {patch}"},
 	"Keeping superseded Deployment until the new one is available": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
 		result: "waiting"},
-	"Superseded Deployment is already gone": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing"},
 	"Deleted superseded Deployment":         {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written"},
 	"Computed status":                       {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "status", what: "computed the status; differs: {differs}"},
 	"Updated status":                        {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "written", what: "wrote the status"},
@@ -335,7 +334,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 	done := Step{Source: inferred, Stop: "queue", Kind: "queueDone", Pod: p.name, Key: s.Key, Worker: s.Worker,
 		What: "Done: the key is no longer processed", Code: codeQueueDone}
-	if p.queue.done(s.Key) {
+	if done.Priority = p.queue.done(s.Key); done.Priority != "" {
 		done.Merged, done.What = "processing", "Done: the key was added meanwhile, and is queued again"
 	}
 	t.emit(done)

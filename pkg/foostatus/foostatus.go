@@ -27,11 +27,11 @@ const (
 	DeploymentStalled     = "DeploymentStalled"
 )
 
-// DeploymentRejected is the reason of a StalledError whose message is the API server's.
-const DeploymentRejected = "DeploymentRejected"
-
-// ErrResourceExists is the reason of the StalledError whose message is MessageResourceExists.
+// Reasons of a StalledError.
 const (
+	// DeploymentRejected is the reason if the message is the API server's.
+	DeploymentRejected = "DeploymentRejected"
+	// ErrResourceExists is the reason if the message is MessageResourceExists.
 	ErrResourceExists     = "ErrResourceExists"
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
@@ -49,7 +49,7 @@ type StalledError struct {
 // Error returns the message.
 func (e *StalledError) Error() string { return e.Message }
 
-// NameConflict returns the error that an object of the desired name exists, and the Foo does not control it.
+// NameConflict returns the error for an object of the desired name that the Foo does not control.
 func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }

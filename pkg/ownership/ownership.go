@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership finds, in informers' caches, the Deployments of a Foo and the Foos that desire a Deployment.
+// Package ownership finds, in informers' caches, the Deployments of a Foo, the Foo that controls an object, and the Foos that desire a
+// Deployment.
 package ownership
 
 import (

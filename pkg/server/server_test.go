@@ -82,7 +82,7 @@ func TestReadTimeout(t *testing.T) {
 	if _, err := io.WriteString(client, "GET /livez HTTP/1.1\r\nHost: a\r\n"); err != nil { // An unfinished request.
 		t.Fatal(err)
 	}
-	// The read returns when the server has closed the connection, after readTimeout.
+	// The read returns when the server has closed the connection, after the read timeout of Start.
 	if _, err := io.ReadAll(client); err != nil {
 		t.Fatal(err)
 	}

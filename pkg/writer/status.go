@@ -16,7 +16,8 @@ import (
 	"k8s.io/sample-controller/pkg/kubeconfig"
 )
 
-// UpdateStatus writes the status of a Foo, and nothing else of it.
+// UpdateStatus writes the status of a Foo, and nothing else of it. A status that an older CRD does not store is kept for
+// WithWrittenStatus, which is not an error.
 func (w *Writer) UpdateStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) error {
 	logger := klog.FromContext(ctx)
 	fooCopy := foo.DeepCopy()
@@ -36,7 +37,7 @@ func (w *Writer) UpdateStatus(ctx context.Context, foo *samplev1alpha1.Foo, stat
 		return nil
 	}
 	w.unstored.Store(cache.MetaObjectToName(foo), fooCopy)
-	w.warning.Do(func() {
+	w.warnOnce.Do(func() {
 		logger.Error(nil, "The CustomResourceDefinition of Foo is older than this controller and does not store its status; "+
 			"update it and restart the controller", "command", kubeconfig.InstallCommand)
 	})

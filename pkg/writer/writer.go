@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writer writes the Deployments of Foos and their statuses: never because of a stale cache, and with backoff if the API server
-// rejects what is written, or another client keeps changing or deleting it.
+// Package writer creates, patches and deletes the Deployments of Foos, and updates the statuses of Foos. It makes writes from a stale
+// cache fail, and backs off if the API server rejects a write, or another client keeps changing or deleting a Deployment.
 package writer
 
 import (
@@ -32,28 +32,29 @@ import (
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 )
 
-// Writer writes for Foos. It is safe for concurrent use for different Foos.
+// Writer makes all writes for Foos but events. IsInBackoff may be called at any time, the other methods not concurrently for the same Foo.
 type Writer struct {
 	kubeclientset    kubernetes.Interface
 	sampleclientset  clientset.Interface
 	consistencyStore *consistency.Store
 	fieldManager     string
 	setDesiredState  func(*appsv1.Deployment, *samplev1alpha1.Foo)
-	// startResourceVersion is that of the cache of Foos when the controller started.
+	// startResourceVersion is the resourceVersion of the cache of Foos when the workers were started.
 	startResourceVersion string
 
-	// backoff has an entry for each generation of a Foo whose writes are limited: a new spec is written at once.
+	// backoff is per generation of a Foo, so that a new spec is written at once.
 	backoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the errors because of which Foos are in backoff.
+	// rejections has, by cache.ObjectName, the rejection that started the last backoff of a Foo, unless another client did.
 	rejections sync.Map
 
 	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
 	// installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
 	unstored sync.Map
-	warning  sync.Once
+	warnOnce sync.Once
 }
 
-// New returns a Writer that records its writes in a consistency store. setDesiredState sets the fields that a Foo controls on its Deployment.
+// New returns a Writer that records its writes in a consistency store. setDesiredState sets the fields of a Deployment that a Foo
+// controls.
 func New(
 	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface, consistencyStore *consistency.Store, fieldManager string,
 	setDesiredState func(*appsv1.Deployment, *samplev1alpha1.Foo),
@@ -64,20 +65,22 @@ func New(
 	}
 }
 
-// Start has to be called once the caches have synced, with the resourceVersion of the cache of Foos. What it starts ends with ctx.
+// Start starts the removal of expired backoffs, which ends when ctx is done. Call it after the caches have synced and before the first
+// write, with the resourceVersion of the cache of Foos.
 func (w *Writer) Start(ctx context.Context, resourceVersion string) {
 	w.startResourceVersion = resourceVersion
 	go wait.UntilWithContext(ctx, func(context.Context) { w.backoff.GC() }, time.Minute)
 }
 
-// Forget removes what is known about a Foo that does not exist anymore.
+// Forget drops what is kept for a Foo that no longer exists. Its backoff expires by itself.
 func (w *Writer) Forget(foo cache.ObjectName) {
 	w.rejections.Delete(foo)
 	w.unstored.Delete(foo)
 }
 
-// CreateOrPatch creates the desired Deployment of a Foo or, if one was found in the cache, patches that. It returns the Deployment, if the
-// Foo has one, and whether it was written and is in its desired state.
+// CreateOrPatch creates the desired Deployment of a Foo or, if one was found in the cache, patches that. It returns the Deployment, if
+// there is one, and whether this call has brought it into its desired state. The error is a StalledError if a user has to act, and wraps
+// consistency.ErrStale if a cache is stale.
 func (w *Writer) CreateOrPatch(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
@@ -99,7 +102,7 @@ func (w *Writer) CreateOrPatch(
 		written, err = w.patch(ctx, found, desired)
 	}
 	if err != nil {
-		return found, false, w.AsStalled(foo, err)
+		return found, false, w.BackOffIfRejected(foo, err)
 	}
 	w.consistencyStore.WroteAt(cache.MetaObjectToName(foo), appsv1.Resource("deployments"), written.ResourceVersion)
 
@@ -131,8 +134,8 @@ func (w *Writer) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) b
 	return !isNew && err == nil && order <= 0
 }
 
-// EnsureCurrent reads a Foo live. It returns an error that wraps consistency.ErrStale if the API server has another Foo of the name, or another spec,
-// than the cache. The generations may be equal even so, if etcd was restored from an older snapshot.
+// EnsureCurrent reads a Foo from the API server. It returns an error that wraps consistency.ErrStale if that one has another UID or spec
+// than the cached Foo, or is being deleted. Generations are not compared: after etcd was restored from an older snapshot they may be equal.
 func (w *Writer) EnsureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
 	live, err := w.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
 	if err != nil {
@@ -200,25 +203,22 @@ func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }
 
-// Delete deletes a superseded Deployment of a Foo, unless it or the Foo has changed since they were read. It reports whether there was
-// one to delete.
-func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) (bool, error) {
+// Delete deletes a superseded Deployment of a Foo. The error is a StalledError if the API server rejects the deletion, a conflict if the
+// Deployment has changed since it was read, and wraps consistency.ErrStale if the Foo has.
+func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) error {
 	if rejection := w.LastRejection(foo); rejection != nil && w.IsInBackoff(foo) {
-		return false, rejection
+		return rejection
 	}
 	// The cache of Foos may be stale, and the Foo may desire this Deployment again.
 	if err := w.EnsureCurrent(ctx, foo); err != nil {
-		return false, err
+		return err
 	}
 	err := w.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
 	if err != nil {
-		return false, w.AsStalled(foo, err)
+		return w.BackOffIfRejected(foo, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
-	return true, nil
+	return nil
 }

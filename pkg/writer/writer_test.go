@@ -100,7 +100,7 @@ func TestMergePatch(t *testing.T) {
 				t.Errorf("mergePatch() = %s, want %s", patch, test.want)
 			}
 			if !reflect.DeepEqual(cached, current()) {
-				t.Error("MergePatch() changed the cached Deployment")
+				t.Error("mergePatch() changed the cached Deployment")
 			}
 		})
 	}
