@@ -1,0 +1,97 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package writer
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/foostatus"
+)
+
+func newFoo(generation int64) *samplev1alpha1.Foo {
+	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
+}
+
+func TestBackoff(t *testing.T) {
+	rejection := errors.New("denied")
+	synctest.Test(t, func(t *testing.T) { // The clock is fake: a sleep advances it, and takes no time.
+		w, foo := New(nil, nil, nil, "", nil), newFoo(1)
+		for _, step := range []struct {
+			name      string
+			do        func()
+			inBackoff bool
+			backoff   time.Duration
+			rejection error
+		}{
+			{"never written", func() {}, false, 0, nil},
+			{"rejected", func() { w.StartBackoff(foo, rejection) }, true, time.Second, rejection},
+			{"reset while it runs", func() { w.ResetBackoff(foo) }, true, time.Second, rejection},
+			{"just before its end", func() { time.Sleep(time.Second - 1) }, true, time.Second, rejection},
+			{"at its end", func() { time.Sleep(1) }, false, time.Second, rejection},
+			{"rejected again", func() { w.StartBackoff(foo, rejection) }, true, 2 * time.Second, rejection},
+			{"repeated, not rejected", func() { w.StartBackoff(foo, nil) }, true, 4 * time.Second, nil},
+			{"reset after its end", func() {
+				w.StartBackoff(foo, rejection)
+				time.Sleep(8 * time.Second)
+				w.ResetBackoff(foo)
+			}, false, 0, nil},
+			{"of the earlier spec", func() {
+				w.StartBackoff(foo, nil)
+				foo = newFoo(2)
+			}, false, 0, nil},
+		} {
+			step.do()
+			if got := w.IsInBackoff(foo); got != step.inBackoff {
+				t.Errorf("%s: IsInBackoff() = %v, want %v", step.name, got, step.inBackoff)
+			}
+			if got := w.Backoff(foo); got != step.backoff {
+				t.Errorf("%s: Backoff() = %s, want %s", step.name, got, step.backoff)
+			}
+			if got := w.LastRejection(foo); got != step.rejection {
+				t.Errorf("%s: LastRejection() = %v, want %v", step.name, got, step.rejection)
+			}
+		}
+	})
+}
+
+func TestLastOverride(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, foo := New(nil, nil, nil, "", nil), newFoo(1)
+		foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: "message"})
+		w.StartBackoff(foo, nil)
+		time.Sleep(time.Second + overrideDelay - 1)
+		if err := w.LastOverride(foo); err == nil || err.Error() != "message" {
+			t.Errorf("LastOverride() = %v, want what the status reports", err)
+		}
+		time.Sleep(1)
+		if err := w.LastOverride(foo); err != nil {
+			t.Errorf("LastOverride() = %v after the Deployment has stayed in its desired state", err)
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	w, foo := New(nil, nil, nil, "", nil), newFoo(1)
+	w.StartBackoff(foo, errors.New("denied"))
+	stored := newFoo(1)
+	stored.Status.AvailableReplicas = 1
+	w.unstored.Store(cache.MetaObjectToName(foo), stored)
+	if got := w.WithWrittenStatus(foo).Status.AvailableReplicas; got != 1 {
+		t.Errorf("WithWrittenStatus() has %d available replicas, want what was written", got)
+	}
+	w.Forget(cache.MetaObjectToName(foo))
+	if rejection := w.LastRejection(foo); rejection != nil {
+		t.Errorf("LastRejection() = %v", rejection)
+	}
+	if w.WithWrittenStatus(foo) != foo {
+		t.Error("WithWrittenStatus() does not return the given Foo")
+	}
+}
