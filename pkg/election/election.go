@@ -9,7 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"sync/atomic"
 	"time"
@@ -189,8 +191,34 @@ func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 			}
 			return nil, ErrNotLeading
 		}
-		return transport.RoundTrip(request)
+		// The transport may wait for a connection, and send the request again through another one.
+		ctx, cancel := context.WithCancelCause(request.Context())
+		response, err := transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) {
+				if !e.Leading() {
+					cancel(ErrNotLeading)
+				}
+			},
+		})))
+		if err != nil {
+			defer cancel(nil)
+			return nil, cmp.Or(context.Cause(ctx), err)
+		}
+		response.Body = &cancellingBody{response.Body, cancel}
+		return response, nil
 	})
+}
+
+// cancellingBody is the body of a response, and cancels the context of its request when it is closed.
+type cancellingBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (b *cancellingBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -332,6 +333,34 @@ func TestGuard(t *testing.T) {
 				t.Errorf("write: %v", err)
 			}
 		})
+	}
+}
+
+// A write that waits for a connection is not sent if the Lease is lost meanwhile.
+func TestGuardWhileConnecting(t *testing.T) {
+	var requests atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	server.EnableHTTP2 = true // As API servers have it.
+	server.StartTLS()
+	defer server.Close()
+	elector := newTestElector(fake.NewClientset(), "one")
+	elector.lock.renewed.Store(new(time.Now()))
+	transport := server.Client().Transport.(*http.Transport)
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		elector.lock.renewed.Store(nil)
+		return dial(ctx, network, address)
+	}
+	client := http.Client{Transport: elector.Guard(transport)}
+	if _, err := client.Post(server.URL, "text/plain", strings.NewReader("a write")); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("write: %v, want %v", err, ErrNotLeading)
+	}
+	elector.lock.renewed.Store(new(time.Now()))
+	if _, err := client.Post(server.URL, "text/plain", strings.NewReader("a write")); err != nil {
+		t.Errorf("write of the leader through the same connection: %v", err)
+	}
+	if got := requests.Load(); got != 1 {
+		t.Errorf("the server got %d requests, want only that of the leader", got)
 	}
 }
 
