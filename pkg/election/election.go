@@ -5,6 +5,7 @@
 package election
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -193,32 +194,24 @@ func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 		}
 		// The transport may wait for a connection, and send the request again through another one.
 		ctx, cancel := context.WithCancelCause(request.Context())
-		response, err := transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			GotConn: func(httptrace.GotConnInfo) {
-				if !e.Leading() {
-					cancel(ErrNotLeading)
-				}
-			},
-		})))
+		defer cancel(nil)
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+			if !e.Leading() {
+				cancel(ErrNotLeading)
+			}
+		}}
+		response, err := transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
 		if err != nil {
-			defer cancel(nil)
 			return nil, cmp.Or(context.Cause(ctx), err)
 		}
-		response.Body = &cancellingBody{response.Body, cancel}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body) // It cannot be read once ctx is cancelled.
+		if err != nil {
+			return nil, err
+		}
+		response.Body = io.NopCloser(bytes.NewReader(body))
 		return response, nil
 	})
-}
-
-// cancellingBody is the body of a response, and cancels the context of its request when it is closed.
-type cancellingBody struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
-
-// Close implements io.Closer.
-func (b *cancellingBody) Close() error {
-	defer b.cancel(nil)
-	return b.ReadCloser.Close()
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

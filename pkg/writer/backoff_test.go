@@ -34,8 +34,8 @@ func TestBackoff(t *testing.T) {
 			{"never written", func() {}, false, 0, nil},
 			{"rejected", func() { w.StartBackoff(foo, rejection) }, true, time.Second, rejection},
 			{"reset while it runs", func() { w.ResetBackoff(foo) }, true, time.Second, rejection},
-			{"just before its end", func() { time.Sleep(time.Second - 1) }, true, time.Second, rejection},
-			{"at its end", func() { time.Sleep(1) }, false, time.Second, rejection},
+			{"just before its end", func() { time.Sleep(time.Second - time.Nanosecond) }, true, time.Second, rejection},
+			{"at its end", func() { time.Sleep(time.Nanosecond) }, false, time.Second, rejection},
 			{"rejected again", func() { w.StartBackoff(foo, rejection) }, true, 2 * time.Second, rejection},
 			{"repeated, not rejected", func() { w.StartBackoff(foo, nil) }, true, 4 * time.Second, nil},
 			{"reset after its end", func() {
@@ -67,11 +67,11 @@ func TestLastOverride(t *testing.T) {
 		w, foo := New(nil, nil, nil, "", nil), newFoo(1)
 		foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: "message"})
 		w.StartBackoff(foo, nil)
-		time.Sleep(time.Second + overrideDelay - 1)
+		time.Sleep(time.Second + overrideDelay - time.Nanosecond)
 		if err := w.LastOverride(foo); err == nil || err.Error() != "message" {
 			t.Errorf("LastOverride() = %v, want what the status reports", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if err := w.LastOverride(foo); err != nil {
 			t.Errorf("LastOverride() = %v after the Deployment has stayed in its desired state", err)
 		}
