@@ -1194,6 +1194,24 @@ func TestRunShutdownTimeout(t *testing.T) {
 	})
 }
 
+// An earlier leader may have written for a newer spec than that of a Foo that has not changed since the workers were started.
+func TestFirstWriteAfterStart(t *testing.T) {
+	for resourceVersion, want := range map[string][]string{"10": {getFoo, patchReplicas}, "11": {patchReplicas}} {
+		synctest.Test(t, func(t *testing.T) {
+			foo := newFoo(withResourceVersion(resourceVersion))
+			f := newFixture(t, foo, newDeploymentFor(foo, withReplicas(9)))
+			f.answers["list foos "] = returning(&samplev1alpha1.FooList{
+				ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []samplev1alpha1.Foo{*foo},
+			})
+			stop, returned := f.run(t)
+			advance(time.Second)
+			f.verifyRequests(t, append(want, updateStatus)...)
+			stop()
+			must(t, <-returned)
+		})
+	}
+}
+
 func TestRunWithoutSyncedCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())

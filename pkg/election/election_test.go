@@ -6,6 +6,8 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -339,7 +341,10 @@ func TestGuard(t *testing.T) {
 // A write that waits for a connection is not sent if the Lease is lost meanwhile.
 func TestGuardWhileConnecting(t *testing.T) {
 	var requests atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		fmt.Fprint(w, "response")
+	}))
 	server.EnableHTTP2 = true // As API servers have it.
 	server.StartTLS()
 	defer server.Close()
@@ -356,8 +361,13 @@ func TestGuardWhileConnecting(t *testing.T) {
 		t.Errorf("write: %v, want %v", err, ErrNotLeading)
 	}
 	elector.lock.renewed.Store(new(time.Now()))
-	if _, err := client.Post(server.URL, "text/plain", strings.NewReader("a write")); err != nil {
-		t.Errorf("write of the leader through the same connection: %v", err)
+	response, err := client.Post(server.URL, "text/plain", strings.NewReader("a write"))
+	if err != nil {
+		t.Fatalf("write of the leader through the same connection: %v", err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "response" {
+		t.Errorf("response = %q, %v", body, err)
 	}
 	if got := requests.Load(); got != 1 {
 		t.Errorf("the server got %d requests, want only that of the leader", got)

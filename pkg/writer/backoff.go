@@ -53,8 +53,8 @@ func (w *Writer) ResetBackoff(foo *samplev1alpha1.Foo) {
 	}
 }
 
-// LastRejection returns the rejection that started the last backoff of a Foo's writes, or nil if another client did. The Foo's status may
-// not say so, if it could not be written.
+// LastRejection returns the rejection that started the last backoff of a Foo's writes, or nil if none did. The Foo's status does not
+// report it if the status could not be written.
 func (w *Writer) LastRejection(foo *samplev1alpha1.Foo) error {
 	if rejection, ok := w.rejections.Load(cache.MetaObjectToName(foo)); ok {
 		return rejection.(error)

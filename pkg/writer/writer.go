@@ -44,7 +44,7 @@ type Writer struct {
 
 	// backoff is per generation of a Foo, so that a new spec is written at once.
 	backoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the rejection that started the last backoff of a Foo, unless another client did.
+	// rejections has, by cache.ObjectName, the rejection that started the last backoff of a Foo's writes, if one did.
 	rejections sync.Map
 
 	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
