@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -28,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -43,7 +43,6 @@ import (
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
-	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/writer"
@@ -120,6 +119,7 @@ func withReplicas(replicas int32) option  { return func(o metav1.Object) { *repl
 func withoutReplicas(o metav1.Object)     { *replicasOf(o) = nil }
 func withoutLabels(o metav1.Object)       { o.SetLabels(nil) }
 func notControlled(o metav1.Object)       { o.SetOwnerReferences(nil) }
+func unchanged(metav1.Object)             {}
 
 func replicasOf(object metav1.Object) **int32 {
 	if foo, ok := object.(*samplev1alpha1.Foo); ok {
@@ -185,15 +185,6 @@ func terminating(clienttesting.Action) (runtime.Object, error) {
 	return nil, err
 }
 
-// storedAt is the answer to a write that is stored as it was sent.
-func storedAt(resourceVersion string) answer {
-	return func(action clienttesting.Action) (runtime.Object, error) {
-		object := action.(clienttesting.CreateAction).GetObject().DeepCopyObject()
-		object.(metav1.Object).SetResourceVersion(resourceVersion)
-		return object, nil
-	}
-}
-
 // mutating is an admission webhook that changes what is created.
 func mutating(options ...option) answer {
 	return func(action clienttesting.Action) (runtime.Object, error) {
@@ -209,7 +200,6 @@ type fixture struct {
 	*Controller
 	kubeClient      *kubefake.Clientset
 	sampleClient    *fake.Clientset
-	foosTracker     clienttesting.ObjectTracker
 	kubeInformers   kubeinformers.SharedInformerFactory
 	sampleInformers informers.SharedInformerFactory
 	fakeRecorder    *record.FakeRecorder
@@ -231,28 +221,20 @@ func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
 func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixture {
 	t.Helper()
 	f := &fixture{
-		sampleClient: &fake.Clientset{},
-		foosTracker:  clienttesting.NewObjectTracker(samplescheme.Scheme, samplescheme.Codecs.UniversalDecoder()),
+		kubeClient:   kubefake.NewClientset(),
+		sampleClient: fake.NewClientset(), // Given objects, it would guess the plurals of their kinds.
 		fakeRecorder: record.NewFakeRecorder(100),
 		answers:      answers{},
 	}
-	var kubeObjects []runtime.Object
 	for _, object := range objects {
-		if foo, ok := object.(*samplev1alpha1.Foo); !ok {
-			kubeObjects = append(kubeObjects, object)
-		} else if err := f.foosTracker.Create(foosGVR, foo, foo.Namespace); err != nil {
-			t.Fatal(err)
+		if foo, ok := object.(*samplev1alpha1.Foo); ok {
+			must(t, f.sampleClient.Tracker().Create(foosGVR, foo, foo.Namespace))
+		} else {
+			must(t, f.kubeClient.Tracker().Add(object))
 		}
 	}
-	f.kubeClient = kubefake.NewClientset(kubeObjects...)
 	f.kubeClient.PrependReactor("*", "*", f.react)
-	// As in fake.NewClientset, which guesses the plurals of kinds, and does not guess all of them right.
-	f.sampleClient.AddReactor("*", "*", f.react)
-	f.sampleClient.AddReactor("*", "*", clienttesting.ObjectReaction(f.foosTracker))
-	f.sampleClient.AddWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		watching, err := f.foosTracker.Watch(action.GetResource(), action.GetNamespace())
-		return true, watching, err
-	})
+	f.sampleClient.PrependReactor("*", "*", f.react)
 	f.kubeInformers = kubeinformers.NewSharedInformerFactoryWithOptions(f.kubeClient, 0, kubeinformers.WithTransform(trim))
 	f.sampleInformers = informers.NewSharedInformerFactoryWithOptions(f.sampleClient, 0, informers.WithTransform(trim))
 	return f
@@ -408,7 +390,7 @@ func (f *fixture) deployment(t *testing.T, name string) *appsv1.Deployment {
 
 func (f *fixture) foo(t *testing.T) *samplev1alpha1.Foo {
 	t.Helper()
-	object, err := f.foosTracker.Get(foosGVR, objectRef.Namespace, objectRef.Name)
+	object, err := f.sampleClient.Tracker().Get(foosGVR, objectRef.Namespace, objectRef.Name)
 	must(t, err)
 	return object.(*samplev1alpha1.Foo)
 }
@@ -519,6 +501,8 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
 		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
 			requests: []string{createDeployment, updateStatus}, result: result{err: "etcd has no leader"}},
+		{name: "older CRD", objects: objects{newFoo()}, answers: answers{updateStatus: returning(newFoo())},
+			requests: []string{createDeployment, updateStatus}, result: result{events: syncedEvent}},
 		{name: "conflict", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: conflict},
 			requests: []string{getFoo, patchReplicas}, result: result{"", "has been modified", "True DeploymentAvailable"}},
 		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, result: isAvailable},
@@ -597,7 +581,8 @@ func TestSyncHandler(t *testing.T) {
 						t.Errorf("status = %+v, want %+v", got, test.status)
 					}
 				}
-				if test.answers == nil || strings.Contains(test.result.ready, foostatus.DeploymentOverridden) { // Nothing is left to do for now.
+				if test.answers == nil || test.result.err == "" || strings.Contains(test.result.ready, foostatus.DeploymentOverridden) {
+					// Nothing is left to do for now.
 					f.fillCaches(t)
 					verifyError(t, f.syncHandler(t.Context(), objectRef), test.result.err)
 					f.verifyRequests(t)
@@ -606,47 +591,6 @@ func TestSyncHandler(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What is destructive, or is done because the cached Foo has not changed, is preceded by a live read of the Foo.
-func TestLiveFooHasChanged(t *testing.T) {
-	renamed := withDeploymentName("new-deployment")
-	current, superseded := newDeploymentFor(newFoo(renamed), available), newDeploymentFor(newFoo(), available)
-	for change, option := range map[string]option{"spec": withReplicas(5), "UID": withUID("new-uid"), "deletion": deleting} {
-		for write, deployments := range map[string][]*appsv1.Deployment{
-			"prune":           {superseded, current},
-			"correction":      {newDeploymentFor(newFoo(renamed), available, withReplicas(9))},
-			"second creation": nil,
-		} {
-			t.Run(change+" before "+write, func(t *testing.T) {
-				cached := newFoo(renamed, observing(current))
-				live := objects{newFoo(renamed, observing(current), option)}
-				for _, deployment := range deployments {
-					live = append(live, deployment)
-				}
-				f := newFixture(t, live...)
-				must(t, f.foosIndexer.Update(cached))
-				verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
-				f.verifyRequests(t, getFoo)
-			})
-		}
-	}
-}
-
-func TestLostDeploymentBeforeFirstStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.answers = answers{updateStatus: unavailable}
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, createDeployment, updateStatus)
-		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, updateStatus) // It is created with backoff only,
-		f.endBackoff()
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		f.verifyRequests(t, getFoo, createDeployment, updateStatus) // and after a live read.
-	})
 }
 
 // Others may cause syncs at any rate, but not writes: within the backoff, which doubles, there is one.
@@ -676,9 +620,10 @@ func TestWritesAreBounded(t *testing.T) {
 			patchDeployment},
 		"restored at once, another status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
 			patchDeployment},
-		"another value at once": {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
-		"deleted at once":       {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
-		"patch is rejected":     {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: webhook}, nobody, patchDeployment},
+		"another value at once":                     {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
+		"deleted at once":                           {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
+		"deleted at once, status cannot be written": {objects{newFoo()}, answers{updateStatus: unavailable}, remove, createDeployment},
+		"patch is rejected":                         {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: webhook}, nobody, patchDeployment},
 		"patch is rejected, status cannot be written": {objects{newFoo(), drifted},
 			answers{patchDeployment: webhook, updateStatus: unavailable}, nobody, patchDeployment},
 		"patch is overridden by admission, status cannot be written": {objects{newFoo(), drifted},
@@ -773,26 +718,13 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		f.endBackoff()
 		f.fillCaches(t)
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-		must(t, f.foosTracker.Delete(foosGVR, "default", "example-foo"))
+		must(t, f.sampleClient.Tracker().Delete(foosGVR, "default", "example-foo"))
 		f.fillCaches(t)
 		must(t, f.syncHandler(t.Context(), objectRef))
 		if rejection := f.writer.LastRejection(newFoo()); rejection != nil {
 			t.Errorf("LastRejection() = %v for a Foo that is gone", rejection)
 		}
 	})
-}
-
-func TestSeveralSupersededDeployments(t *testing.T) {
-	renamed := withDeploymentName("new-deployment")
-	f := newFixture(t, newFoo(renamed), newDeploymentFor(newFoo(renamed), notControlled), newDeploymentFor(newFoo(), available),
-		newDeploymentFor(newFoo(withDeploymentName("other-deployment")), withReplicas(3), available))
-	for i := range 10 {
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "already exists")
-		if requests := f.takeRequests(); i > 0 && len(requests) > 0 {
-			t.Fatalf("requests = %q: the reported Deployment changes", requests)
-		}
-		f.fillCaches(t)
-	}
 }
 
 func TestStalledIsReportedOnce(t *testing.T) {
@@ -811,59 +743,6 @@ func TestStalledIsReportedOnce(t *testing.T) {
 			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
 		}
 	})
-}
-
-func TestOlderCRD(t *testing.T) {
-	for name, response := range map[string]answer{
-		"without status subresource": failing(apierrors.NewNotFound(fooResource, "example-foo")),
-		"without conditions":         returning(newFoo()),
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, newFoo())
-			f.answers[updateStatus] = response
-			must(t, f.syncHandler(t.Context(), objectRef))
-			f.fillCaches(t)
-			for range 3 {
-				must(t, f.syncHandler(t.Context(), objectRef))
-				f.verifyRequests(t)
-			}
-			if events := len(f.fakeRecorder.Events); events != 1 {
-				t.Errorf("got %d events, want 1", events)
-			}
-		})
-	}
-}
-
-func TestStaleCache(t *testing.T) {
-	ours := newDeploymentFor(newFoo(), available)
-	newer := returning(newDeploymentFor(newFoo(), available, withResourceVersion("11")))
-	for name, test := range map[string]struct {
-		objects  objects
-		answers  answers
-		requests []string
-	}{
-		"create": {objects{newFoo()}, answers{createDeployment: newer}, []string{createDeployment, updateStatus}},
-		"patch": {objects{newFoo(observing(ours)), newDeploymentFor(newFoo(), available, withReplicas(9))}, answers{patchDeployment: newer},
-			[]string{getFoo, patchReplicas}},
-		"status":    {objects{newFoo(), ours}, answers{updateStatus: storedAt("11")}, []string{updateStatus}},
-		"live read": {objects{newFoo()}, answers{createDeployment: exists, getDeployment: newer}, []string{createDeployment, getDeployment}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, test.objects...)
-			f.answers = test.answers
-			f.deploymentsIndexer.Bookmark("10")
-			f.foosIndexer.Bookmark("10")
-			_ = f.syncHandler(t.Context(), objectRef) // Not all of them succeed.
-			f.verifyRequests(t, test.requests...)
-			verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
-			f.verifyRequests(t)
-			f.deploymentsIndexer.Bookmark("11")
-			f.foosIndexer.Bookmark("11")
-			if _ = f.syncHandler(t.Context(), objectRef); len(f.takeRequests()) == 0 {
-				t.Error("no request once the caches have caught up")
-			}
-		})
-	}
 }
 
 // racingIndexer is a cache that catches up just after a read.
@@ -1299,57 +1178,59 @@ func TestTrim(t *testing.T) {
 // choices makes choices of the bytes of a fuzzer, and the first of each when there are no more.
 type choices []byte
 
-func (c *choices) of(count int) int {
+func pick[T any](c *choices, from ...T) T {
 	if len(*c) == 0 {
-		return 0
+		return from[0]
 	}
 	first := int((*c)[0])
 	*c = (*c)[1:]
-	return first % count
+	return from[first%len(from)]
 }
-
-func pick[T any](c *choices, from ...T) T { return from[c.of(len(from))] }
 
 // anyFoo returns a Foo with any spec, valid or not, and any status.
 func anyFoo(c *choices) *samplev1alpha1.Foo {
-	foo := newFoo(withGeneration(int64(1+c.of(3))), withDeploymentName(pick(c, "a", "b", "c", "")))
-	foo.Spec.Replicas = pick(c, nil, new(int32(1)), new(int32(0)), new(int32(3)), new(int32(-1)))
-	foo.Status.ObservedGeneration = int64(c.of(4))
-	foo.Status.AvailableReplicas = int32(c.of(3))
-	none := func(metav1.Object) {}
-	pick(c, none, observing(newDeploymentFor(newFoo(), available)))(foo)
-	if reason := pick(c, "", "", foostatus.DeploymentRejected, foostatus.DeploymentOverridden); reason != "" {
-		foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: reason, Message: "message"})
+	stalled := func(reason string) option {
+		return func(object metav1.Object) {
+			foo := object.(*samplev1alpha1.Foo)
+			foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: reason, Message: "message"})
+		}
 	}
-	pick(c, none, none, none, deleting)(foo)
+	foo := newFoo(
+		withGeneration(pick[int64](c, 1, 2, 3)),
+		withDeploymentName(pick(c, "a", "b", "c", "")),
+		pick(c, withoutReplicas, withReplicas(1), withReplicas(0), withReplicas(3), withReplicas(-1)),
+		pick(c, unchanged, observing(newDeploymentFor(newFoo(), available)), stalled(foostatus.DeploymentRejected), stalled(foostatus.DeploymentOverridden)),
+		pick(c, unchanged, unchanged, unchanged, deleting))
+	foo.Status.ObservedGeneration = pick[int64](c, 0, 1, 2, 3)
 	return foo
 }
 
 // anyDeployment returns a Deployment with any controller, in any state.
 func anyDeployment(c *choices, name string) *appsv1.Deployment {
-	d := newDeploymentFor(newFoo(), withName(name))
-	none := func() {}
-	pick(c, none, func() { d.OwnerReferences = nil }, func() { d.OwnerReferences[0].UID = "another-uid" },
-		func() { d.OwnerReferences[0].Kind = "Bar" }, func() { d.OwnerReferences[0].Controller = nil })()
-	pick(c, none, func() { d.Labels = nil }, func() { d.Labels = map[string]string{"app": "other", "team": "a"} })()
-	pick(c, none, func() { d.Spec.Template.Spec.Containers = nil }, func() { withImage("apache")(d) },
-		func() { d.Spec.Template.Spec.Containers[0].Name = "renamed" })()
-	pick(c, none, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil })()
-	d.Generation = int64(c.of(3))
-	d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: int64(c.of(3)), Replicas: int32(c.of(4)), UpdatedReplicas: int32(c.of(4)), AvailableReplicas: int32(c.of(4)),
+	d := newDeploymentFor(newFoo(), withName(name), pick(c, unchanged, withoutLabels, notControlled),
+		pick(c, unchanged, withImage("apache"), withContainerName("renamed")), pick(c, unchanged, unchanged, unchanged, deleting))
+	pick(c, func() {}, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil }, func() { d.Spec.Template.Spec.Containers = nil })()
+	for i := range d.OwnerReferences {
+		ref := &d.OwnerReferences[i]
+		pick(c, func() {}, func() { ref.UID = "another-uid" }, func() { ref.Kind = "Bar" }, func() { ref.Controller = nil })()
 	}
-	pick(c, none, none, none, func() { deleting(d) })()
+	d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
+	d.Generation, d.Status.ObservedGeneration = pick[int64](c, 0, 1, 2), pick[int64](c, 0, 1, 2)
+	for _, replicas := range []*int32{&d.Status.Replicas, &d.Status.UpdatedReplicas, &d.Status.AvailableReplicas} {
+		*replicas = pick[int32](c, 0, 1, 2, 3)
+	}
 	return d
 }
 
 // FuzzSyncHandler syncs any Foo among any Deployments. A Deployment that the Foo does not control is never changed, and after a few
 // syncs there is nothing left to do.
 func FuzzSyncHandler(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte("a Foo among Deployments of all kinds, and all of them in some state"))
-	f.Add([]byte{1, 1, 3, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 1, 3, 1, 3, 3, 3, 0, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 1})
+	random := rand.NewChaCha8([32]byte{})
+	for range 300 {
+		data := make([]byte, 40)
+		_, _ = random.Read(data) // It never fails.
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
 		foo := anyFoo(&c)

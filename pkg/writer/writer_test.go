@@ -4,6 +4,7 @@
 package writer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -11,9 +12,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 )
 
 func TestMayBeStale(t *testing.T) {
@@ -101,6 +110,91 @@ func TestMergePatch(t *testing.T) {
 			}
 			if !reflect.DeepEqual(cached, current()) {
 				t.Error("mergePatch() changed the cached Deployment")
+			}
+		})
+	}
+}
+
+// A write is preceded by a live read of the Foo if the cached one may be stale.
+func TestFooHasChanged(t *testing.T) {
+	foo, deployment := newFoo(1), &appsv1.Deployment{}
+	foo.Status.ObservedGeneration = 1
+	for change, edit := range map[string]func(*samplev1alpha1.Foo){
+		"spec":     func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "renamed" },
+		"UID":      func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" },
+		"deletion": func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		live := foo.DeepCopy()
+		edit(live)
+		for name, write := range map[string]func(*Writer) error{
+			"prune":           func(w *Writer) error { return w.Delete(t.Context(), foo, deployment) },
+			"correction":      createOrPatch(foo, deployment, deployment),
+			"second creation": createOrPatch(foo, nil, deployment),
+		} {
+			kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+			sampleClient.AddReactor("get", "foos", returning(live, nil))
+			err := write(New(kubeClient, sampleClient, nil, "", nil))
+			if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
+				t.Errorf("%s before %s: error = %v, requests = %v, want ErrStale and none", change, name, err, kubeClient.Actions())
+			}
+		}
+	}
+}
+
+func createOrPatch(foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) func(*Writer) error {
+	return func(w *Writer) error {
+		_, _, err := w.CreateOrPatch(context.Background(), foo, found, desired)
+		return err
+	}
+}
+
+func returning(object runtime.Object, err error) clienttesting.ReactionFunc {
+	return func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err }
+}
+
+// After each write, and after the live read of a Deployment that exists already, the caches are stale until they have caught up.
+func TestWritesAreRecorded(t *testing.T) {
+	foo := newFoo(1)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "foo", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
+	}}
+	written, updated := deployment.DeepCopy(), foo.DeepCopy()
+	written.ResourceVersion, updated.ResourceVersion = "11", "11"
+	exists := apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo")
+	for name, test := range map[string]struct {
+		createErr error
+		write     func(*Writer) error
+		wantErr   error
+	}{
+		"create": {nil, createOrPatch(foo, nil, deployment), nil},
+		"patch":  {nil, createOrPatch(foo, deployment, deployment), nil},
+		"status": {nil, func(w *Writer) error { return w.UpdateStatus(t.Context(), foo, foo.Status) }, nil},
+		"exists": {exists, createOrPatch(foo, nil, deployment), consistency.ErrStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+			kubeClient.AddReactor("create", "deployments", returning(written, test.createErr))
+			kubeClient.AddReactor("*", "deployments", returning(written, nil))
+			sampleClient.AddReactor("update", "foos", returning(updated, nil))
+			caches := map[schema.GroupResource]cache.Store{}
+			for _, resource := range []schema.GroupResource{appsv1.Resource("deployments"), samplev1alpha1.Resource("foos")} {
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				store.Bookmark("10")
+				caches[resource] = store
+			}
+			store := consistency.NewStore(caches)
+			w := New(kubeClient, sampleClient, store, "", func(*appsv1.Deployment, *samplev1alpha1.Foo) {})
+			if err := test.write(w); !errors.Is(err, test.wantErr) {
+				t.Errorf("error = %v, want %v", err, test.wantErr)
+			}
+			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
+				t.Errorf("EnsureReady() = %v before the caches have caught up", err)
+			}
+			for _, store := range caches {
+				store.Bookmark("11")
+			}
+			if err := store.EnsureReady(cache.MetaObjectToName(foo)); err != nil {
+				t.Errorf("EnsureReady() = %v once the caches have caught up", err)
 			}
 		})
 	}
