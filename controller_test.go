@@ -222,7 +222,7 @@ func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixtu
 	t.Helper()
 	f := &fixture{
 		kubeClient:   kubefake.NewClientset(),
-		sampleClient: fake.NewClientset(), // Given objects, it would guess the plurals of their kinds.
+		sampleClient: fake.NewSimpleClientset(), // NewClientset guesses the plurals of kinds, and does not guess all of them right.
 		fakeRecorder: record.NewFakeRecorder(100),
 		answers:      answers{},
 	}
