@@ -441,7 +441,7 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 			klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(superseded))
 			continue
 		}
-		if err := c.writer.Delete(ctx, foo, superseded); err != nil {
+		if err := c.writer.Delete(ctx, foo, superseded, current); err != nil {
 			return err
 		}
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
@@ -454,7 +454,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
 	if isStalled && stalled.Reason != ErrResourceExists {
-		stalled.RetryAfter = c.writer.Backoff(foo)
+		stalled.RetryAfter = c.writer.RetryAfter(foo)
 	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
@@ -465,7 +465,7 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	if differs {
 		if err := c.writer.UpdateStatus(ctx, foo, status); err != nil {
 			if written && !isStalled && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-				c.writer.StartBackoff(foo, nil)
+				c.writer.StartBackoff(foo)
 			}
 			return err
 		}

@@ -357,7 +357,7 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 func advance(duration time.Duration) { time.Sleep(duration) }
 
 // endBackoff advances the fake clock to the end of the backoff of a Deployment.
-func (f *fixture) endBackoff() { advance(f.writer.Backoff(newFoo())) }
+func (f *fixture) endBackoff() { advance(f.writer.RetryAfter(newFoo())) }
 
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
@@ -413,6 +413,7 @@ func TestSyncHandler(t *testing.T) {
 	replacement := newDeploymentFor(newFoo(renamed), available)
 	const (
 		createNew          = "create deployments new-deployment"
+		getNew             = "get deployments new-deployment"
 		imageOverridden    = `spec.template.spec.containers[nginx].image: desired "nginx:latest", found "mirror/nginx"`
 		labelsOverridden   = `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`
 		replicasOverridden = "spec.replicas: desired 2, found 9"
@@ -516,9 +517,9 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, result: isProgressing,
 			objects: objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, deleting)}},
 		{name: "renamed, replacement available", objects: objects{newFoo(renamed, observed), ours, replacement},
-			requests: []string{getFoo, pruneDeployment}, result: result{prunedEvent, "", "True DeploymentAvailable"}},
+			requests: []string{getFoo, getNew, pruneDeployment}, result: result{prunedEvent, "", "True DeploymentAvailable"}},
 		{name: "renamed, no replicas desired", objects: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
-			requests: []string{createNew, getFoo, pruneDeployment, updateStatus},
+			requests: []string{createNew, getFoo, getNew, pruneDeployment, updateStatus},
 			result:   result{prunedEvent + ", " + syncedEvent, "", "True DeploymentAvailable"}},
 		{name: "renamed without replicas", objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), scaled},
 			requests: []string{createNew, updateStatus}, result: synced, deployment: newDeploymentFor(newFoo(renamed), withReplicas(7))},
@@ -531,9 +532,9 @@ func TestSyncHandler(t *testing.T) {
 			status: twoReplicas},
 		{name: "renamed twice", result: result{prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), "", isAvailable.ready},
 			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
-			requests: []string{getFoo, pruneDeployment, getFoo, strings.ReplaceAll(pruneDeployment, "example", "other")}},
+			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")}},
 		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, pruneDeployment},
+			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, getNew, pruneDeployment},
 			result: result{"", "not found", "True DeploymentAvailable"}},
 		{name: "superseded being deleted", result: isAvailable,
 			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement}},
@@ -542,10 +543,10 @@ func TestSyncHandler(t *testing.T) {
 		{name: "Deployment in another namespace", result: isAvailable,
 			objects: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}},
 		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: webhook}, requests: []string{getFoo, pruneDeployment, updateStatus},
+			answers: answers{deleteDeployment: webhook}, requests: []string{getFoo, getNew, pruneDeployment, updateStatus},
 			result: denied},
 		{name: "prune fails", objects: objects{newFoo(renamed, progressing), ours, replacement},
-			answers: answers{deleteDeployment: unavailable}, requests: []string{getFoo, pruneDeployment, updateStatus},
+			answers: answers{deleteDeployment: unavailable}, requests: []string{getFoo, getNew, pruneDeployment, updateStatus},
 			result: result{"", "etcd has no leader", "True DeploymentAvailable"}},
 
 		{name: "admission changes the image", objects: objects{newFoo()},
@@ -648,7 +649,7 @@ func TestWritesAreBounded(t *testing.T) {
 						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
 						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
 					}
-					if backoff := f.writer.Backoff(newFoo()); writes != 1 || backoff != time.Second<<i {
+					if backoff := f.writer.RetryAfter(newFoo()); writes != 1 || backoff != time.Second<<i {
 						t.Errorf("round %d: %d writes within a backoff of %s, want 1 within %s", i, writes, backoff, time.Second<<i)
 					}
 					f.endBackoff()
@@ -705,26 +706,67 @@ func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
 		f.verifyRequests(t, createDeployment, updateStatus, updateStatus)
 		f.verifyEvents(t, deniedEvent)
 		f.verifyReady(t, "False DeploymentRejected (stalled)")
-
-		f.endBackoff()
-		delete(f.answers, createDeployment)
-		f.fillCaches(t)
-		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.writer.LastRejection(newFoo()); rejection != nil {
-			t.Errorf("LastRejection() = %v after a write that was not rejected", rejection)
-		}
-		f.answers[createDeployment] = webhook
-		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-		f.endBackoff()
-		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-		must(t, f.sampleClient.Tracker().Delete(foosGVR, "default", "example-foo"))
-		f.fillCaches(t)
-		must(t, f.syncHandler(t.Context(), objectRef))
-		if rejection := f.writer.LastRejection(newFoo()); rejection != nil {
-			t.Errorf("LastRejection() = %v for a Foo that is gone", rejection)
-		}
 	})
+}
+
+// While one kind of write has been rejected for long, the others are made at once, and once it is accepted its backoff starts anew.
+func TestBackoffsAreIndependent(t *testing.T) {
+	const createNew, patchNew = "create deployments new-deployment", "patch deployments new-deployment"
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
+	remove := func(name string) func(*testing.T, *fixture) {
+		return func(t *testing.T, f *fixture) {
+			must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", name))
+		}
+	}
+	scale := func(deployment *appsv1.Deployment) func(*testing.T, *fixture) {
+		return func(t *testing.T, f *fixture) { f.edit(t, deployment, withReplicas(9)) }
+	}
+	for name, test := range map[string]struct {
+		objects  objects
+		rejected string
+		answer   answer
+		accepted bool // Is it accepted at last?
+		then     func(*testing.T, *fixture)
+		want     string
+	}{
+		"create, then create":        {objects{newFoo()}, createDeployment, webhook, true, remove("example-deployment"), createDeployment},
+		"create, then patch":         {objects{newFoo()}, createDeployment, webhook, true, scale(ours), patchDeployment},
+		"patch, then patch":          {objects{newFoo(observing(ours)), drifted}, patchDeployment, webhook, true, scale(ours), patchDeployment},
+		"patch, then create":         {objects{newFoo(observing(ours)), drifted}, patchDeployment, webhook, false, remove("example-deployment"), createDeployment},
+		"changed patch, then patch":  {objects{newFoo(observing(ours)), drifted}, patchDeployment, returning(drifted), true, scale(ours), patchDeployment},
+		"prune, then create":         {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, false, remove("new-deployment"), createNew},
+		"prune, then patch":          {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, false, scale(replacement), patchNew},
+		"prune accepted, then patch": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, true, scale(replacement), patchNew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.objects...)
+				f.answers[test.rejected] = test.answer
+				for range 10 {
+					if err := f.syncHandler(t.Context(), objectRef); err == nil {
+						t.Fatal("syncHandler() = nil although the write is rejected")
+					}
+					f.endBackoff()
+					f.fillCaches(t)
+				}
+				if test.accepted {
+					delete(f.answers, test.rejected)
+					must(t, f.syncHandler(t.Context(), objectRef))
+					advance(time.Second)
+				} else {
+					_ = f.syncHandler(t.Context(), objectRef) // It fails, and starts a long backoff.
+				}
+				test.then(t, f)
+				f.fillCaches(t)
+				_ = f.syncHandler(t.Context(), objectRef) // A prune is rejected still.
+				if got := f.takeRequests(); !slices.ContainsFunc(got, func(request string) bool { return strings.HasPrefix(request, test.want) }) {
+					t.Errorf("requests = %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
 }
 
 func TestStalledIsReportedOnce(t *testing.T) {
@@ -829,7 +871,7 @@ func TestHandlers(t *testing.T) {
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
 	inBackoff := func(from, to *samplev1alpha1.Foo) handle {
 		return func(f *fixture) {
-			f.writer.StartBackoff(to, nil)
+			f.writer.StartBackoff(to)
 			f.updateFoo(from, to)
 		}
 	}

@@ -28,35 +28,35 @@ func TestBackoff(t *testing.T) {
 			name      string
 			do        func()
 			inBackoff bool
-			backoff   time.Duration
+			delay     time.Duration
 			rejection error
 		}{
-			{"never written", func() {}, false, 0, nil},
-			{"rejected", func() { w.StartBackoff(foo, rejection) }, true, time.Second, rejection},
+			{"never written", func() {}, false, overrideDelay, nil},
+			{"rejected", func() { w.patches.start(foo, rejection) }, true, time.Second, rejection},
 			{"reset while it runs", func() { w.ResetBackoff(foo) }, true, time.Second, rejection},
 			{"just before its end", func() { time.Sleep(time.Second - time.Nanosecond) }, true, time.Second, rejection},
-			{"at its end", func() { time.Sleep(time.Nanosecond) }, false, time.Second, rejection},
-			{"rejected again", func() { w.StartBackoff(foo, rejection) }, true, 2 * time.Second, rejection},
-			{"repeated, not rejected", func() { w.StartBackoff(foo, nil) }, true, 4 * time.Second, nil},
+			{"at its end", func() { time.Sleep(time.Nanosecond) }, false, overrideDelay, rejection},
+			{"rejected again", func() { w.patches.start(foo, rejection) }, true, 2 * time.Second, rejection},
+			{"repeated, not rejected", func() { w.patches.start(foo, nil) }, true, 4 * time.Second, nil},
+			{"another kind of write", func() { w.deletions.start(foo, nil) }, true, time.Second, nil},
+			{"end of the shorter one", func() { time.Sleep(time.Second) }, true, 4 * time.Second, nil},
 			{"reset after its end", func() {
-				w.StartBackoff(foo, rejection)
+				w.patches.start(foo, rejection)
 				time.Sleep(8 * time.Second)
 				w.ResetBackoff(foo)
-			}, false, 0, nil},
-			{"of the earlier spec", func() {
-				w.StartBackoff(foo, nil)
-				foo = newFoo(2)
-			}, false, 0, nil},
+				w.StartBackoff(foo)
+			}, true, time.Second, nil},
+			{"of the earlier spec", func() { foo = newFoo(2) }, false, overrideDelay, nil},
 		} {
 			step.do()
 			if got := w.IsInBackoff(foo); got != step.inBackoff {
 				t.Errorf("%s: IsInBackoff() = %v, want %v", step.name, got, step.inBackoff)
 			}
-			if got := w.Backoff(foo); got != step.backoff {
-				t.Errorf("%s: Backoff() = %s, want %s", step.name, got, step.backoff)
+			if got := w.RetryAfter(foo); got != step.delay {
+				t.Errorf("%s: RetryAfter() = %s, want %s", step.name, got, step.delay)
 			}
-			if got := w.LastRejection(foo); got != step.rejection {
-				t.Errorf("%s: LastRejection() = %v, want %v", step.name, got, step.rejection)
+			if got := w.patches.lastRejection(foo); got != step.rejection {
+				t.Errorf("%s: lastRejection() = %v, want %v", step.name, got, step.rejection)
 			}
 		}
 	})
@@ -66,7 +66,7 @@ func TestLastOverride(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, foo := New(nil, nil, nil, "", nil), newFoo(1)
 		foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: "message"})
-		w.StartBackoff(foo, nil)
+		w.StartBackoff(foo)
 		time.Sleep(time.Second + overrideDelay - time.Nanosecond)
 		if err := w.LastOverride(foo); err == nil || err.Error() != "message" {
 			t.Errorf("LastOverride() = %v, want what the status reports", err)
@@ -80,7 +80,7 @@ func TestLastOverride(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	w, foo := New(nil, nil, nil, "", nil), newFoo(1)
-	w.StartBackoff(foo, errors.New("denied"))
+	w.creations.start(foo, errors.New("denied"))
 	stored := newFoo(1)
 	stored.Status.AvailableReplicas = 1
 	w.unstored.Store(cache.MetaObjectToName(foo), stored)
@@ -88,8 +88,8 @@ func TestForget(t *testing.T) {
 		t.Errorf("WithWrittenStatus() has %d available replicas, want what was written", got)
 	}
 	w.Forget(cache.MetaObjectToName(foo))
-	if rejection := w.LastRejection(foo); rejection != nil {
-		t.Errorf("LastRejection() = %v", rejection)
+	if rejection := w.creations.lastRejection(foo); rejection != nil {
+		t.Errorf("lastRejection() = %v", rejection)
 	}
 	if w.WithWrittenStatus(foo) != foo {
 		t.Error("WithWrittenStatus() does not return the given Foo")

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -42,10 +42,9 @@ type Writer struct {
 	// startResourceVersion is the resourceVersion of the cache of Foos when the workers were started.
 	startResourceVersion string
 
-	// backoff is per generation of a Foo, so that a new spec is written at once.
-	backoff *flowcontrol.Backoff
-	// rejections has, by cache.ObjectName, the rejection that started the last backoff of a Foo's writes, if one did.
-	rejections sync.Map
+	// Each kind of writes of Deployments has a backoff of its own: while patches are rejected, a deleted Deployment is created at once.
+	creations, patches, deletions *backoff
+	backoffs                      []*backoff
 
 	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
 	// installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
@@ -59,22 +58,28 @@ func New(
 	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface, consistencyStore *consistency.Store, fieldManager string,
 	setDesiredState func(*appsv1.Deployment, *samplev1alpha1.Foo),
 ) *Writer {
-	return &Writer{
+	w := &Writer{
 		kubeclientset: kubeclientset, sampleclientset: sampleclientset, consistencyStore: consistencyStore, fieldManager: fieldManager,
-		setDesiredState: setDesiredState, backoff: flowcontrol.NewBackOff(time.Second, 1000*time.Second),
+		setDesiredState: setDesiredState, creations: newBackoff(), patches: newBackoff(), deletions: newBackoff(),
 	}
+	w.backoffs = []*backoff{w.creations, w.patches, w.deletions}
+	return w
 }
 
 // Start starts the removal of expired backoffs, which ends when ctx is done. Call it after the caches have synced and before the first
 // write, with the resourceVersion of the cache of Foos.
 func (w *Writer) Start(ctx context.Context, resourceVersion string) {
 	w.startResourceVersion = resourceVersion
-	go wait.UntilWithContext(ctx, func(context.Context) { w.backoff.GC() }, time.Minute)
+	for _, b := range w.backoffs {
+		go wait.UntilWithContext(ctx, func(context.Context) { b.GC() }, time.Minute)
+	}
 }
 
-// Forget drops what is kept for a Foo that no longer exists. Its backoff expires by itself.
+// Forget drops what is kept for a Foo that no longer exists. Its backoffs expire by themselves.
 func (w *Writer) Forget(foo cache.ObjectName) {
-	w.rejections.Delete(foo)
+	for _, b := range w.backoffs {
+		b.rejections.Delete(foo)
+	}
 	w.unstored.Delete(foo)
 }
 
@@ -84,9 +89,14 @@ func (w *Writer) Forget(foo cache.ObjectName) {
 func (w *Writer) CreateOrPatch(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, bool, error) {
-	if w.IsInBackoff(foo) { // What is reported is not updated: others may change the Deployment at any rate.
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", w.Backoff(foo))
-		return found, false, cmp.Or(w.LastRejection(foo), foostatus.Reported(foo, foostatus.DeploymentOverridden),
+	backoff := w.patches
+	if found == nil {
+		backoff = w.creations
+	}
+	rejection := backoff.lastRejection(foo)
+	if backoff.isRunning(foo, 0) { // What is reported is not updated: others may change the Deployment at any rate.
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", backoff.Get(backoffID(foo)))
+		return found, false, cmp.Or(rejection, foostatus.Reported(foo, foostatus.DeploymentOverridden),
 			error(foostatus.Overridden(found, desired)))
 	}
 	if w.mayBeStale(foo, found) {
@@ -102,21 +112,27 @@ func (w *Writer) CreateOrPatch(
 		written, err = w.patch(ctx, found, desired)
 	}
 	if err != nil {
-		return found, false, w.BackOffIfRejected(foo, err)
+		return found, false, backoff.startIfRejected(foo, err)
 	}
 	w.consistencyStore.WroteAt(cache.MetaObjectToName(foo), appsv1.Resource("deployments"), written.ResourceVersion)
 
-	// Admission may have changed what was written.
 	expected := written.DeepCopy()
 	w.setDesiredState(expected, foo)
-	isDesired := equality.Semantic.DeepEqual(written, expected)
-	if foo.IsObserved() || !isDesired {
-		w.StartBackoff(foo, nil)
+	if !equality.Semantic.DeepEqual(written, expected) { // Admission has changed what was written, and would change a patch as well.
+		overridden := foostatus.Overridden(written, expected)
+		backoff.start(foo, overridden)
+		if found == nil {
+			w.patches.start(foo, overridden)
+		}
+		return written, false, overridden
 	}
-	if !isDesired {
-		return written, false, foostatus.Overridden(written, expected)
+	if rejection != nil { // The API server accepts now what it has rejected.
+		backoff.reset(foo)
 	}
-	if foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
+	if foo.IsObserved() {
+		backoff.start(foo, nil)
+	}
+	if rejection == nil && foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
 		return written, true, foostatus.Overridden(found, desired)
 	}
 	return written, true, nil
@@ -126,7 +142,7 @@ func (w *Writer) CreateOrPatch(
 // watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
 // leader may have written for an even newer spec.
 func (w *Writer) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
-	if foo.IsObserved() || w.Backoff(foo) > 0 {
+	if foo.IsObserved() || slices.ContainsFunc(w.backoffs, func(b *backoff) bool { return b.Get(backoffID(foo)) > 0 }) {
 		return true
 	}
 	isNew := found == nil && foo.Status.ObservedGeneration == 0
@@ -203,21 +219,30 @@ func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
 }
 
-// Delete deletes a superseded Deployment of a Foo. The error is a StalledError if the API server rejects the deletion, a conflict if the
-// Deployment has changed since it was read, and wraps consistency.ErrStale if the Foo has.
-func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded *appsv1.Deployment) error {
-	if rejection := w.LastRejection(foo); rejection != nil && w.IsInBackoff(foo) {
+// Delete deletes a superseded Deployment of a Foo, unless the current one cannot take over. The error is a StalledError if the API server
+// rejects the deletion, a conflict if the superseded Deployment has changed since it was read, and wraps consistency.ErrStale if the Foo or
+// the current Deployment has.
+func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment) error {
+	if rejection := w.deletions.lastRejection(foo); rejection != nil && w.deletions.isRunning(foo, 0) {
 		return rejection
 	}
-	// The cache of Foos may be stale, and the Foo may desire this Deployment again.
+	// The caches may be stale: the Foo may desire this Deployment again, and the current one may be gone.
 	if err := w.EnsureCurrent(ctx, foo); err != nil {
 		return err
 	}
-	err := w.kubeclientset.AppsV1().Deployments(superseded.Namespace).Delete(ctx, superseded.Name, metav1.DeleteOptions{
+	client := w.kubeclientset.AppsV1().Deployments(foo.Namespace)
+	live, err := client.Get(ctx, current.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && !(foo.Controls(live) && foostatus.CanTakeOver(live)) {
+		return fmt.Errorf("%w: Deployment %q has changed", consistency.ErrStale, current.Name)
+	}
+	if err != nil {
+		return err
+	}
+	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
 	if err != nil {
-		return w.BackOffIfRejected(foo, err)
+		return w.deletions.startIfRejected(foo, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
 	return nil

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -49,7 +50,7 @@ func TestMayBeStale(t *testing.T) {
 			Status:     samplev1alpha1.FooStatus{ObservedGeneration: test.observedGeneration},
 		}
 		if test.written {
-			writer.StartBackoff(foo, nil)
+			writer.StartBackoff(foo)
 		}
 		var found *appsv1.Deployment
 		if test.found {
@@ -127,7 +128,7 @@ func TestFooHasChanged(t *testing.T) {
 		live := foo.DeepCopy()
 		edit(live)
 		for name, write := range map[string]func(*Writer) error{
-			"prune":           func(w *Writer) error { return w.Delete(t.Context(), foo, deployment) },
+			"prune":           func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) },
 			"correction":      createOrPatch(foo, deployment, deployment),
 			"second creation": createOrPatch(foo, nil, deployment),
 		} {
@@ -137,6 +138,38 @@ func TestFooHasChanged(t *testing.T) {
 			if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
 				t.Errorf("%s before %s: error = %v, requests = %v, want ErrStale and none", change, name, err, kubeClient.Actions())
 			}
+		}
+	}
+}
+
+// A superseded Deployment is kept if a live read shows that the current one cannot take over, whatever the cache says.
+func TestCurrentHasChanged(t *testing.T) {
+	foo := newFoo(1)
+	cached := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)}},
+		Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
+	}
+	for name, test := range map[string]struct {
+		change func(*appsv1.Deployment)
+		err    error
+		want   error
+	}{
+		"available":      {func(*appsv1.Deployment) {}, nil, nil},
+		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, consistency.ErrStale},
+		"being deleted":  {func(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) }, nil, consistency.ErrStale},
+		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, consistency.ErrStale},
+		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), consistency.ErrStale},
+		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded},
+	} {
+		live := cached.DeepCopy()
+		test.change(live)
+		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
+		sampleClient.AddReactor("get", "foos", returning(foo, nil))
+		err := New(kubeClient, sampleClient, nil, "", nil).Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
+		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
+		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
+			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
 		}
 	}
 }
