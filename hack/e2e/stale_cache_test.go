@@ -5,8 +5,13 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/e2e/faults"
 )
 
 // watchedResources are the combinations of resources whose watches can fail.
@@ -135,6 +140,29 @@ func TestMissedWatchEvents(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A Deployment that the cache has as available may be gone: then the superseded one is the only one that serves, and is kept.
+func TestPruneWithStaleCache(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	proxy := startProxy(t, user, 0)
+	controller := startBehindProxy(t, proxy, "-namespace", namespace, "-resync-period=1s")
+	controller.waitForLog("Started workers")
+	createReadyFoo(t, namespace, "foo", "first", 1)
+	proxy.SetRules(faults.Rule{
+		Verbs: []string{"delete"}, Resources: []string{"deployments"},
+		Fault: faults.Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError),
+	})
+	rename(t, namespace, "foo", "second")
+	controller.waitForLog("Error syncing Foo") // A prune was tried, so the second Deployment is available in the cache.
+	proxy.InterruptWatches("deployments")
+	kubectl(t, "delete", "-n", namespace, "deployment/second")
+	proxy.SetRules()
+	controller.waitForLog(`second\" has changed`)
+	waitForDeployments(t, namespace, "first")
+	proxy.ResumeWatches(false)
+	waitForDeployments(t, namespace, "second")
 }
 
 // newFooWrites are the writes for a new Foo, and probeWrites those that probe causes.

@@ -61,6 +61,8 @@ var messages = map[string]message{
 		what: "nothing differs"},
 	"Deployment differs from its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "differs",
 		what: "differs: {differences}"},
+	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
+		result: "read"},
 	"Deployment exists; read it from the API server": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read"},
 	"Deployment is in backoff": {stop: "sync", kind: "sync", lane: deployments, result: "backoff",
 		what: "has just been written: in backoff for {backoff}"},

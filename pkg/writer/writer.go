@@ -238,6 +238,7 @@ func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded
 	if err != nil {
 		return err
 	}
+	klog.FromContext(ctx).V(4).Info("Read Deployment from the API server; it can take over", "deployment", klog.KObj(live))
 	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
