@@ -34,7 +34,6 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 	if err != nil {
 		return nil, "", fmt.Errorf("the kubeconfig %q cannot be used; check -kubeconfig and KUBECONFIG: %w", kubeconfig, err)
 	}
-	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.QPS = -1
 	// Request bodies are small, and JSON is what each server and proxy accepts. Responses to lists and watches are large, and cost less in
 	// protobuf. Custom resources do not support it and are returned in JSON, see

@@ -32,17 +32,18 @@ func TestBackoff(t *testing.T) {
 			rejection error
 		}{
 			{"never written", func() {}, false, overrideDelay, nil},
-			{"rejected", func() { w.patches.start(foo, rejection) }, true, time.Second, rejection},
+			{"rejected", func() { w.patches.Start(foo, rejection) }, true, time.Second, rejection},
 			{"reset while it runs", func() { w.ResetBackoff(foo) }, true, time.Second, rejection},
 			{"just before its end", func() { time.Sleep(time.Second - time.Nanosecond) }, true, time.Second, rejection},
 			{"at its end", func() { time.Sleep(time.Nanosecond) }, false, overrideDelay, rejection},
-			{"rejected again", func() { w.patches.start(foo, rejection) }, true, 2 * time.Second, rejection},
-			{"repeated, not rejected", func() { w.patches.start(foo, nil) }, true, 4 * time.Second, nil},
-			{"another kind of write", func() { w.deletions.start(foo, nil) }, true, time.Second, nil},
-			{"end of the shorter one", func() { time.Sleep(time.Second) }, true, 4 * time.Second, nil},
+			{"rejected again", func() { w.patches.Start(foo, rejection) }, true, 2 * time.Second, rejection},
+			{"accepted", func() { w.patches.Start(foo, nil) }, true, time.Second, nil},
+			{"repeated", func() { w.patches.Start(foo, nil) }, true, 2 * time.Second, nil},
+			{"another kind of write", func() { w.deletions.Start(foo, nil) }, true, time.Second, nil},
+			{"end of the shorter one", func() { time.Sleep(time.Second) }, true, 2 * time.Second, nil},
 			{"reset after its end", func() {
-				w.patches.start(foo, rejection)
-				time.Sleep(8 * time.Second)
+				w.patches.Start(foo, rejection)
+				time.Sleep(4 * time.Second)
 				w.ResetBackoff(foo)
 				w.StartBackoff(foo)
 			}, true, time.Second, nil},
@@ -55,8 +56,8 @@ func TestBackoff(t *testing.T) {
 			if got := w.RetryAfter(foo); got != step.delay {
 				t.Errorf("%s: RetryAfter() = %s, want %s", step.name, got, step.delay)
 			}
-			if got := w.patches.lastRejection(foo); got != step.rejection {
-				t.Errorf("%s: lastRejection() = %v, want %v", step.name, got, step.rejection)
+			if got := w.patches.LastRejection(foo); got != step.rejection {
+				t.Errorf("%s: LastRejection() = %v, want %v", step.name, got, step.rejection)
 			}
 		}
 	})
@@ -80,7 +81,7 @@ func TestLastOverride(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	w, foo := New(nil, nil, nil, "", nil), newFoo(1)
-	w.creations.start(foo, errors.New("denied"))
+	w.creations.Start(foo, errors.New("denied"))
 	stored := newFoo(1)
 	stored.Status.AvailableReplicas = 1
 	w.unstored.Store(cache.MetaObjectToName(foo), stored)
@@ -88,8 +89,8 @@ func TestForget(t *testing.T) {
 		t.Errorf("WithWrittenStatus() has %d available replicas, want what was written", got)
 	}
 	w.Forget(cache.MetaObjectToName(foo))
-	if rejection := w.creations.lastRejection(foo); rejection != nil {
-		t.Errorf("lastRejection() = %v", rejection)
+	if rejection := w.creations.LastRejection(foo); rejection != nil {
+		t.Errorf("LastRejection() = %v", rejection)
 	}
 	if w.WithWrittenStatus(foo) != foo {
 		t.Error("WithWrittenStatus() does not return the given Foo")

@@ -43,8 +43,8 @@ type Writer struct {
 	startResourceVersion string
 
 	// Each kind of writes of Deployments has a backoff of its own: while patches are rejected, a deleted Deployment is created at once.
-	creations, patches, deletions *backoff
-	backoffs                      []*backoff
+	creations, patches, deletions *Backoff
+	backoffs                      []*Backoff
 
 	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
 	// installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
@@ -60,9 +60,9 @@ func New(
 ) *Writer {
 	w := &Writer{
 		kubeclientset: kubeclientset, sampleclientset: sampleclientset, consistencyStore: consistencyStore, fieldManager: fieldManager,
-		setDesiredState: setDesiredState, creations: newBackoff(), patches: newBackoff(), deletions: newBackoff(),
+		setDesiredState: setDesiredState,
 	}
-	w.backoffs = []*backoff{w.creations, w.patches, w.deletions}
+	w.creations, w.patches, w.deletions = w.NewBackoff(), w.NewBackoff(), w.NewBackoff()
 	return w
 }
 
@@ -71,7 +71,7 @@ func New(
 func (w *Writer) Start(ctx context.Context, resourceVersion string) {
 	w.startResourceVersion = resourceVersion
 	for _, b := range w.backoffs {
-		go wait.UntilWithContext(ctx, func(context.Context) { b.GC() }, time.Minute)
+		go wait.Until(b.delays.GC, time.Minute, ctx.Done())
 	}
 }
 
@@ -93,9 +93,9 @@ func (w *Writer) CreateOrPatch(
 	if found == nil {
 		backoff = w.creations
 	}
-	rejection := backoff.lastRejection(foo)
-	if backoff.isRunning(foo, 0) { // What is reported is not updated: others may change the Deployment at any rate.
-		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", backoff.Get(backoffID(foo)))
+	rejection := backoff.LastRejection(foo)
+	if backoff.IsRunning(foo) { // What is reported is not updated: others may change the Deployment at any rate.
+		klog.FromContext(ctx).V(4).Info("Deployment is in backoff", "backoff", backoff.duration(foo))
 		return found, false, cmp.Or(rejection, foostatus.Reported(foo, foostatus.DeploymentOverridden),
 			error(foostatus.Overridden(found, desired)))
 	}
@@ -112,7 +112,7 @@ func (w *Writer) CreateOrPatch(
 		written, err = w.patch(ctx, found, desired)
 	}
 	if err != nil {
-		return found, false, backoff.startIfRejected(foo, err)
+		return found, false, backoff.StartIfRejected(foo, err)
 	}
 	w.consistencyStore.WroteAt(cache.MetaObjectToName(foo), appsv1.Resource("deployments"), written.ResourceVersion)
 
@@ -120,17 +120,14 @@ func (w *Writer) CreateOrPatch(
 	w.setDesiredState(expected, foo)
 	if !equality.Semantic.DeepEqual(written, expected) { // Admission has changed what was written, and would change a patch as well.
 		overridden := foostatus.Overridden(written, expected)
-		backoff.start(foo, overridden)
+		backoff.Start(foo, overridden)
 		if found == nil {
-			w.patches.start(foo, overridden)
+			w.patches.Start(foo, overridden)
 		}
 		return written, false, overridden
 	}
-	if rejection != nil { // The API server accepts now what it has rejected.
-		backoff.reset(foo)
-	}
 	if foo.IsObserved() {
-		backoff.start(foo, nil)
+		backoff.Start(foo, nil)
 	}
 	if rejection == nil && foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
 		return written, true, foostatus.Overridden(found, desired)
@@ -142,7 +139,7 @@ func (w *Writer) CreateOrPatch(
 // watch was interrupted. The first write for a new spec does not, unless the Foo has not changed since the controller started: an earlier
 // leader may have written for an even newer spec.
 func (w *Writer) mayBeStale(foo *samplev1alpha1.Foo, found *appsv1.Deployment) bool {
-	if foo.IsObserved() || slices.ContainsFunc(w.backoffs, func(b *backoff) bool { return b.Get(backoffID(foo)) > 0 }) {
+	if foo.IsObserved() || slices.ContainsFunc(w.backoffs, func(b *Backoff) bool { return b.duration(foo) > 0 }) {
 		return true
 	}
 	isNew := found == nil && foo.Status.ObservedGeneration == 0
@@ -223,7 +220,7 @@ func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
 // rejects the deletion, a conflict if the superseded Deployment has changed since it was read, and wraps consistency.ErrStale if the Foo or
 // the current Deployment has.
 func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment) error {
-	if rejection := w.deletions.lastRejection(foo); rejection != nil && w.deletions.isRunning(foo, 0) {
+	if rejection := w.deletions.LastRejection(foo); rejection != nil && w.deletions.IsRunning(foo) {
 		return rejection
 	}
 	// The caches may be stale: the Foo may desire this Deployment again, and the current one may be gone.
@@ -243,7 +240,7 @@ func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
 	if err != nil {
-		return w.deletions.startIfRejected(foo, err)
+		return w.deletions.StartIfRejected(foo, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Deleted superseded Deployment", "deployment", klog.KObj(superseded))
 	return nil
