@@ -451,7 +451,6 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 
 // report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
 func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, written bool, syncErr error) error {
-	logger := klog.FromContext(ctx)
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
 	if isStalled && stalled.Reason != ErrResourceExists {
 		stalled.RetryAfter = c.writer.RetryAfter(foo)
@@ -459,20 +458,15 @@ func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deploy
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
-	status := foostatus.New(foo, deployment, stalled)
-	differs := !equality.Semantic.DeepEqual(foo.Status, status)
-	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
-	if differs {
-		if err := c.writer.UpdateStatus(ctx, foo, status); err != nil {
-			if written && !isStalled && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-				c.writer.StartBackoff(foo)
-			}
-			return err
+	if err := c.writer.UpdateStatus(ctx, foo, foostatus.New(foo, deployment, stalled)); err != nil {
+		if written && !isStalled && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
+			c.writer.StartBackoff(foo)
 		}
+		return err
 	}
 	switch {
 	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
-		logger.Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
+		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case !isStalled && (written || !foo.IsObserved()):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)

@@ -16,10 +16,15 @@ import (
 	"k8s.io/sample-controller/pkg/kubeconfig"
 )
 
-// UpdateStatus writes the status of a Foo, and nothing else of it. A status that an older CRD does not store is kept for
+// UpdateStatus writes the status of a Foo if it differs, and nothing else of the Foo. A status that an older CRD does not store is kept for
 // WithWrittenStatus, which is not an error.
 func (w *Writer) UpdateStatus(ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus) error {
 	logger := klog.FromContext(ctx)
+	differs := !equality.Semantic.DeepEqual(foo.Status, status)
+	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
+	if !differs {
+		return nil
+	}
 	fooCopy := foo.DeepCopy()
 	fooCopy.Status = status
 	updated, err := w.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,

@@ -63,7 +63,7 @@ func TestUpdateStatusOfDeletedFoo(t *testing.T) {
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo")
 	client := &fake.Clientset{}
 	client.AddReactor("*", "foos", returning(nil, notFound))
-	if err := New(nil, client, nil, "", nil).UpdateStatus(t.Context(), newFoo(1), samplev1alpha1.FooStatus{}); !apierrors.IsNotFound(err) {
+	if err := New(nil, client, nil, "", nil).UpdateStatus(t.Context(), newFoo(1), samplev1alpha1.FooStatus{Replicas: 1}); !apierrors.IsNotFound(err) {
 		t.Errorf("UpdateStatus() = %v, want NotFound", err)
 	}
 }

@@ -193,6 +193,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written, updated := deployment.DeepCopy(), foo.DeepCopy()
 	written.ResourceVersion, updated.ResourceVersion = "11", "11"
+	updated.Status.ObservedGeneration = 1
 	exists := apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo")
 	for name, test := range map[string]struct {
 		createErr error
@@ -201,7 +202,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	}{
 		"create": {nil, createOrPatch(foo, nil, deployment), nil},
 		"patch":  {nil, createOrPatch(foo, deployment, deployment), nil},
-		"status": {nil, func(w *Writer) error { return w.UpdateStatus(t.Context(), foo, foo.Status) }, nil},
+		"status": {nil, func(w *Writer) error { return w.UpdateStatus(t.Context(), foo, updated.Status) }, nil},
 		"exists": {exists, createOrPatch(foo, nil, deployment), consistency.ErrStale},
 	} {
 		t.Run(name, func(t *testing.T) {
