@@ -102,16 +102,12 @@ func run(ctx context.Context, o *options.Options) error {
 		}
 		return nil
 	}
-	stopHealth, err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready))
-	if err != nil {
+	if err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready)); err != nil {
 		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
 	}
-	defer stopHealth()
-	stopMetrics, err := server.Start(ctx, o.MetricsBindAddress, server.Metrics())
-	if err != nil {
+	if err := server.Start(ctx, o.MetricsBindAddress, server.Metrics()); err != nil {
 		return fmt.Errorf("-metrics-bind-address=%s: %w", o.MetricsBindAddress, err)
 	}
-	defer stopMetrics()
 	if err := kubeconfig.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,25 +38,21 @@ func Metrics() http.Handler {
 	return mux
 }
 
-// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until stop is called, which closes all connections. It serves
-// nothing if address is empty. The error says why it cannot listen on the address.
-func Start(ctx context.Context, address string, handler http.Handler) (stop func(), err error) {
+// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until the process exits: probes and metrics are served during
+// the shutdown, too. It serves nothing if address is empty. The error says why it cannot listen on the address.
+func Start(ctx context.Context, address string, handler http.Handler) error {
 	if address == "" {
-		return func() {}, nil
+		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on the address; choose another one: %w", err)
+		return fmt.Errorf("cannot listen on the address; choose another one: %w", err)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "address", listener.Addr().String())
 	logger.V(2).Info("Serving")
 	server := &http.Server{ // The limits keep a slow client from holding a connection forever.
 		Handler: handler, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error(err, "HTTP server failed")
-		}
-	}()
-	return func() { server.Close() }, nil
+	go func() { logger.Error(server.Serve(listener), "HTTP server failed") }()
+	return nil
 }

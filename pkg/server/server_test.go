@@ -42,38 +42,29 @@ func TestMetrics(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	address := freeAddress(t)
-	stop, err := Start(t.Context(), address, Metrics())
-	if err != nil {
+	if err := Start(t.Context(), address, Metrics()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), address, Metrics()); err == nil {
+	if err := Start(t.Context(), address, Metrics()); err == nil {
 		t.Error("Start() returned no error for an address in use")
 	}
 	response, err := http.Get("http://" + address + "/metrics")
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("GET /metrics = %v (%v)", response, err)
 	}
-	stop()
-	if _, err := net.Dial("tcp", address); err == nil {
-		t.Error("the server still listens after it was stopped")
-	}
 }
 
 func TestStartWithoutAddress(t *testing.T) {
-	stop, err := Start(t.Context(), "", nil)
-	if err != nil {
+	if err := Start(t.Context(), "", nil); err != nil {
 		t.Fatal(err)
 	}
-	stop()
 }
 
 func TestReadTimeout(t *testing.T) {
 	address := freeAddress(t)
-	stop, err := Start(t.Context(), address, Health(func() error { return nil }, nil))
-	if err != nil {
+	if err := Start(t.Context(), address, Health(func() error { return nil }, nil)); err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
 	client, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
