@@ -21,7 +21,7 @@ type observedLock struct {
 	// renewed is when the last successful renewal was sent, which is before the time from which standbys count. It is nil if the
 	// Lease is not held.
 	renewed atomic.Pointer[time.Time]
-	// forbiddenSince has, by verb, when the API server began to forbid it. If it does so for forbiddenTimeout, endElection is called.
+	// forbiddenSince maps a verb to the time when the API server began to forbid it. If it does so for forbiddenTimeout, endElection is called.
 	forbiddenSince   map[string]time.Time
 	forbiddenTimeout time.Duration
 	endElection      context.CancelCauseFunc

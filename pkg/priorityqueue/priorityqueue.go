@@ -72,7 +72,7 @@ type fifos[T comparable] struct {
 	highItems, lowItems list.List
 	// high has the items that were added with high priority and are not pushed yet. One that is being processed is pushed once it is done.
 	high sync.Map
-	// low has the elements of lowItems.
+	// low maps each item in lowItems to its list element.
 	low map[T]*list.Element
 }
 

@@ -46,8 +46,8 @@ type Writer struct {
 	creations, patches, deletions *Backoff
 	backoffs                      []*Backoff
 
-	// unstored has, by cache.ObjectName, the Foos with the statuses that the API server has not stored as they were written, because the
-	// installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
+	// unstored maps the cache.ObjectName of a Foo to a copy with the status that the API server has not stored as it was written, because
+	// the installed CRD is older than this program: it has no status subresource, or its schema lacks fields.
 	unstored sync.Map
 	warnOnce sync.Once
 }
@@ -129,7 +129,8 @@ func (w *Writer) CreateOrPatch(
 	if foo.IsObserved() {
 		backoff.Start(foo, nil)
 	}
-	if rejection == nil && foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil { // Until it has stayed in its desired state for a while.
+	if rejection == nil && foostatus.Reported(foo, foostatus.DeploymentOverridden) != nil {
+		// This is reported until the Deployment has stayed in its desired state for a while.
 		return written, true, foostatus.Overridden(found, desired)
 	}
 	return written, true, nil
