@@ -106,16 +106,21 @@ func (l *liveLab) waitPassed(id string) {
 	}
 }
 
-// waitIdle waits until the Deployment has its replicas, and the key of its Foo is neither processed nor queued.
+// waitIdle waits until the Deployment has its replicas, the key of its Foo is neither processed nor queued, and the event of the last write
+// has arrived.
 func (l *liveLab) waitIdle(replicas int) {
 	l.Helper()
-	l.wait(fmt.Sprintf("%d available replicas", replicas), func(s Step) bool {
+	written := l.wait(fmt.Sprintf("%d available replicas", replicas), func(s Step) bool {
 		return s.Kind == "response" && s.Resource == foos+"/status" && s.Status == http.StatusOK && isReady(s, replicas)
 	})
 	l.wait("the last sync", func(s Step) bool {
 		steps, _ := l.lab.stream.after(0)
 		return s.Kind == "queueDone" && s.Merged == "" && !isQueued(steps, s)
 	})
+	isEvent := func(s Step) bool { return s.Kind == "handler" && s.ResourceVersion == written.ResourceVersion }
+	if steps, _ := l.lab.stream.after(0); first(steps[:l.seen], 0, isEvent) < 0 {
+		l.wait("the event of the last write", isEvent)
+	}
 }
 
 func isReady(s Step, replicas int) bool {
