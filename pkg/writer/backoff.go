@@ -92,7 +92,8 @@ func (w *Writer) IsInBackoff(foo *samplev1alpha1.Foo) bool {
 	return slices.ContainsFunc(w.backoffs, func(b *Backoff) bool { return b.IsRunning(foo) })
 }
 
-// RetryAfter returns the delay after which a stalled Foo has to be synced again: the shortest backoff that is not over yet.
+// RetryAfter returns the delay after which a stalled Foo has to be synced again: the shortest backoff that is not over yet or, if all are,
+// overrideDelay, after which LastOverride returns nil.
 func (w *Writer) RetryAfter(foo *samplev1alpha1.Foo) time.Duration {
 	var delays []time.Duration
 	for _, b := range w.backoffs {
