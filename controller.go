@@ -20,12 +20,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -35,6 +37,7 @@ import (
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/priorityqueue"
@@ -58,13 +61,13 @@ const (
 	FieldManager = controllerAgentName
 	// DefaultImage is the image of the nginx container unless Config says otherwise.
 	DefaultImage = "nginx:latest"
-
 	containerName = "nginx"
-	// statusDelay batches status changes. A rollout changes the Deployment's status many times, and another client that writes the Foo's
-	// status must not make this controller write at the same rate.
+	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue it earlier.
 	staleCacheDelay = time.Second
+	// overrideDelay is how long after the backoff what was overridden is still reported: another instance may be about to write.
+	overrideDelay = 2 * time.Second
 )
 
 // Config configures a Controller. A zero value means the default.
@@ -87,11 +90,14 @@ type Controller struct {
 	foosIndexer        cache.Indexer
 	foosSynced         cache.InformerSynced
 
-	// workqueue holds the namespace/name of each Foo that has to be synced. A key is in it once, however often it is added, and
-	// is processed by one worker at a time.
+	// workqueue holds the namespace/name of each Foo that has to be synced, once. A key is processed by one worker at a time.
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
 	consistencyStore *consistency.Store
 	writer           *writer.Writer
+	// backoff paces the writes for each generation of a Foo, however often others change or delete its Deployment: the first one is made
+	// at once, and each one that the API server accepts starts a backoff.
+	backoff  *flowcontrol.Backoff
+	olderCRD sync.Once // It is logged once that the CRD is older than this controller.
 
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
@@ -99,8 +105,7 @@ type Controller struct {
 	config           Config
 }
 
-// NewController returns a controller and registers its event handlers with the two informers, which may be running already. If several
-// configs set a field, the last one wins.
+// NewController returns a controller and adds its event handlers to the informers, running or not. Of several configs, the last one wins.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
@@ -130,13 +135,13 @@ func NewController(
 			appsv1.Resource("deployments"):  deploymentInformer.Informer().GetStore(),
 			samplev1alpha1.Resource("foos"): fooInformer.Informer().GetStore(),
 		}),
+		backoff:          flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 		eventBroadcaster: eventBroadcaster,
 		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
 		logger:           klog.FromContext(ctx),
 		config:           config,
 	}
-	controller.writer = writer.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager,
-		func(d *appsv1.Deployment, foo *samplev1alpha1.Foo) { setDesiredState(d, foo, controller.config.Image) })
+	controller.writer = writer.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager)
 	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
 	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
 
@@ -175,7 +180,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
-	c.writer.Start(ctx, c.foosIndexer.LastStoreSyncResourceVersion())
+	go wait.Until(c.backoff.GC, time.Minute, ctx.Done())
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -205,8 +210,8 @@ func (c *Controller) addFoo(obj any, isInInitialList bool) {
 	c.enqueueFoo(foo, "added")
 }
 
-// updateFoo enqueues a Foo that has changed and, with low priority, one that is resynced. While its Deployment is in backoff, only a new
-// spec is a reason to sync.
+// updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced. Other changes, such as those that this
+// controller makes, are no reason to sync: a status that another client writes is restored at the next resync.
 func (c *Controller) updateFoo(oldObj, newObj any) {
 	oldFoo, foo := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
@@ -215,13 +220,10 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
-	case foo.IsObserved() && c.writer.IsInBackoff(foo):
-		// Another instance may report something else: the two must not write the status in turns.
-		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "Deployment is in backoff")
 	case isResync:
 		c.enqueueLowPriority(foo, "resync")
 	default:
-		c.enqueueFooAfterDelay(foo, "status or metadata changed")
+		c.logger.V(4).Info("Foo not enqueued", "foo", klog.KObj(foo), "reason", "only status or metadata changed")
 	}
 }
 
@@ -245,12 +247,13 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 	switch {
 	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
 		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
-	case !equality.Semantic.DeepEqual(samplev1alpha1.ControllerRef(oldDeployment), samplev1alpha1.ControllerRef(deployment)):
+	case !equality.Semantic.DeepEqual(ownership.ControllerRef(oldDeployment), ownership.ControllerRef(deployment)):
 		c.handleObject(oldDeployment)
 		c.handleObject(deployment)
 		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
-		c.enqueueFooAfterDelay(foo, "rollout of "+deployment.Name)
+		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout of "+deployment.Name, "after", statusDelay)
+		c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
 	default:
 		c.handleObject(deployment)
 	}
@@ -265,9 +268,9 @@ func (c *Controller) deleteDeployment(obj any) {
 	c.enqueueWaiting(objectRef)
 }
 
-// enqueueWaiting enqueues all Foos that desire a Deployment of a name that has become free, or has another controller.
+// enqueueWaiting enqueues the Foos whose spec.deploymentName is the name of a Deployment that was deleted, or has another controller now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	for _, foo := range ownership.FoosDesiring(c.foosIndexer, deployment) {
+	for _, foo := range ownership.FoosByDeploymentName(c.foosIndexer, deployment) {
 		c.workqueue.Forget(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
@@ -306,20 +309,13 @@ func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) 
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// enqueueFooAfterDelay is enqueueFoo for a Foo if only its status, or that of its Deployment, has changed.
-func (c *Controller) enqueueFooAfterDelay(foo *samplev1alpha1.Foo, reason string) {
-	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "after", statusDelay)
-	c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
-}
-
 // runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done later.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
 	}
 }
 
-// processNextWorkItem syncs the next Foo of the workqueue, and requeues it if that failed. It returns false once the workqueue is
-// shut down.
+// processNextWorkItem syncs the next Foo of the workqueue, and requeues it if that failed. It returns false after the shutdown.
 func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	objectRef, shutdown := c.workqueue.Get()
 	if shutdown {
@@ -335,15 +331,11 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	err := c.syncHandler(ctx, objectRef)
 
 	result, delay := metrics.Success, time.Duration(0)
-	switch stalled, isStalled := errors.AsType[*foostatus.StalledError](err); {
+	switch _, isStalled := errors.AsType[*foostatus.StalledError](err); {
 	case err == nil:
 		c.workqueue.Forget(objectRef) // This resets the backoff.
 	case errors.Is(err, consistency.ErrStale):
 		result, delay = metrics.Stale, staleCacheDelay
-		c.workqueue.AddAfter(objectRef, delay)
-	case isStalled && stalled.RetryAfter > 0:
-		result, delay = metrics.Stalled, stalled.RetryAfter
-		c.workqueue.Forget(objectRef)
 		c.workqueue.AddAfter(objectRef, delay)
 	case isStalled:
 		result, delay = metrics.Stalled, c.workqueue.AddRateLimited(objectRef)
@@ -354,8 +346,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
 		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
 	}
-	took := finish(result)
-	logger.V(4).Info("Finished syncing", "duration", took, "result", result, "err", err, "requeueAfter", delay)
+	logger.V(4).Info("Finished syncing", "duration", finish(result), "result", result, "err", err, "requeueAfter", delay)
 	return true
 }
 
@@ -370,12 +361,11 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	}
 	logger := klog.FromContext(ctx)
 	foo, err := c.foosLister.Foos(objectRef.Namespace).Get(objectRef.Name)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		logger.V(4).Info("Foo does not exist")
-		c.writer.Forget(objectRef)
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion, "generation", foo.Generation)
@@ -384,54 +374,84 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	foo = c.writer.WithWrittenStatus(foo)
 	deployment, written, err := c.syncDeployment(ctx, foo)
 	if err == nil {
 		err = c.pruneDeployments(ctx, foo, deployment)
 	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
 		return err
 	}
-	if err == nil && !written {
-		c.writer.ResetBackoff(foo)
-	}
 	return c.report(ctx, foo, deployment, written, err)
 }
 
-// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state. It returns the Deployment, if the
-// Foo has one, and whether it was written.
+// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless it is backing off. It returns the
+// Deployment, if the Foo has one, and whether it was written.
 func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	logger := klog.FromContext(ctx)
-	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
-	if apierrors.IsNotFound(err) {
-		logger.V(4).Info("Deployment is not in the cache", "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
-		desired := newDeployment(foo)
-		setDesiredState(desired, foo, c.config.Image)
-		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
-			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
-		}
-		return c.writer.CreateOrPatch(ctx, foo, nil, desired)
-	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
+	deployment, err := c.findDeployment(klog.NewContext(ctx, logger), foo)
 	if err != nil {
 		return nil, false, err
 	}
-	logger.V(4).Info("Read Deployment from the cache", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
-	if !foo.Controls(deployment) {
-		logger.V(4).Info("Deployment is not controlled by this Foo", "deployment", klog.KObj(deployment))
-		return nil, false, foostatus.NameConflict(deployment.Name)
-	}
-	if deployment.DeletionTimestamp != nil {
-		logger.V(4).Info("Deployment is being deleted; waiting until its name is free", "deployment", klog.KObj(deployment))
+	id, now := backoffID(foo), time.Now()
+	desired := c.desiredDeployment(foo, deployment)
+	overridden := foostatus.Reported(foo, foostatus.DeploymentOverridden)
+	switch {
+	case deployment != nil && deployment.DeletionTimestamp != nil:
+		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
 		return deployment, false, nil
+	case reflect.DeepEqual(deployment, desired): // A copy has none of the differences that only equality.Semantic ignores.
+		logger.V(4).Info("Deployment is in its desired state")
+		if c.backoff.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {
+			return deployment, false, overridden
+		}
+		c.backoff.Reset(id)
+		return deployment, false, nil
+	case c.backoff.IsInBackOffSinceUpdate(id, now): // Somebody has undone the last write, and would undo another one.
+		logger.V(4).Info("Not writing Deployment: backing off", "backoff", c.backoff.Get(id))
+		return deployment, false, cmp.Or(overridden, error(foostatus.Overridden(deployment, desired)))
 	}
-	desired := deployment.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
-	setDesiredState(desired, foo, c.config.Image)
-	if !reflect.DeepEqual(deployment, desired) { // A copy has none of the differences that only equality.Semantic ignores.
-		logger.V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(deployment),
-			"differences", foostatus.Overridden(deployment, desired).Message)
-		return c.writer.CreateOrPatch(ctx, foo, deployment, desired)
+	written, err := c.write(ctx, foo, deployment, desired)
+	if err != nil {
+		return deployment, false, err
 	}
-	logger.V(4).Info("Deployment is in its desired state", "deployment", klog.KObj(deployment))
-	return deployment, false, c.writer.LastOverride(foo)
+	c.backoff.Next(id, now)
+	if expected := c.desiredDeployment(foo, written); !equality.Semantic.DeepEqual(written, expected) { // Admission has changed it.
+		overridden = cmp.Or(overridden, error(foostatus.Overridden(written, expected)))
+	}
+	return written, true, overridden
+}
+
+func backoffID(foo *samplev1alpha1.Foo) string { return fmt.Sprintf("%s/%d", foo.UID, foo.Generation) }
+
+// findDeployment returns the Deployment of a Foo from the cache, or nil if there is none. It is an error if the Foo does not control it.
+func (c *Controller) findDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, error) {
+	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	switch {
+	case apierrors.IsNotFound(err):
+		klog.FromContext(ctx).V(4).Info("Deployment is not in the cache")
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !ownership.Controls(foo, deployment):
+		return nil, foostatus.NameConflict(deployment.Name)
+	}
+	klog.FromContext(ctx).V(4).Info("Read Deployment from the cache", "resourceVersion", deployment.ResourceVersion)
+	return deployment, nil
+}
+
+// write creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
+func (c *Controller) write(ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+	if found != nil {
+		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(found),
+			"differences", foostatus.Overridden(found, desired).Message)
+		return c.writer.Patch(ctx, foo, found, desired)
+	}
+	// The cached Foo may have been deleted or renamed. If this is its first Deployment, creating it does no harm.
+	if foo.Status.ObservedGeneration > 0 || c.backoff.Get(backoffID(foo)) > 0 {
+		if err := c.writer.EnsureCurrent(ctx, foo); err != nil {
+			return nil, err
+		}
+	}
+	return c.writer.Create(ctx, foo, desired)
 }
 
 // pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
@@ -449,29 +469,68 @@ func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.F
 	return nil
 }
 
-// report writes the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
+// report updates the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
 func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, written bool, syncErr error) error {
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
-	if isStalled && stalled.Reason != ErrResourceExists {
-		stalled.RetryAfter = c.writer.RetryAfter(foo)
-	}
 	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
-	if err := c.writer.UpdateStatus(ctx, foo, foostatus.New(foo, deployment, stalled)); err != nil {
-		if written && !isStalled && !foo.IsObserved() { // The next sync cannot see in the status that this generation has been written.
-			c.writer.StartBackoff(foo)
-		}
+	updated, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
+	if err != nil {
 		return err
 	}
 	switch {
 	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
 		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
-	case !isStalled && (written || !foo.IsObserved()):
+	case !isStalled && (written || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return syncErr
+}
+
+// updateFooStatus updates the status of a Foo if it differs, and nothing else of the Foo. It returns the Foo as it is stored. That an older
+// CRD does not store the status, or parts of it, is no error.
+func (c *Controller) updateFooStatus(
+	ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus,
+) (*samplev1alpha1.Foo, error) {
+	logger := klog.FromContext(ctx)
+	differs := !equality.Semantic.DeepEqual(foo.Status, status)
+	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
+	if !differs {
+		return foo, nil
+	}
+	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
+	fooCopy.Status = status
+	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
+		metav1.UpdateOptions{FieldManager: FieldManager})
+	if apierrors.IsNotFound(err) && c.writer.EnsureCurrent(ctx, foo) == nil {
+		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
+	}
+	if err != nil {
+		return nil, err
+	}
+	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), samplev1alpha1.Resource("foos"), updated.ResourceVersion)
+	if !equality.Semantic.DeepEqual(updated.Status, status) {
+		c.olderCRD.Do(func() {
+			logger.Error(nil, "The CRD of Foo is older than this controller and does not store its status", "update", kubeconfig.InstallCommand)
+		})
+	}
+	return updated, nil
+}
+
+// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that it has, or a new one.
+func (c *Controller) desiredDeployment(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) *appsv1.Deployment {
+	desired := deployment.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
+	if deployment == nil {
+		desired = newDeployment(foo)
+		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
+			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
+		}
+	}
+	setDesiredState(desired, foo, c.config.Image)
+	return desired
 }
 
 // newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and
@@ -481,7 +540,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            foo.Spec.DeploymentName,
 			Namespace:       foo.Namespace,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
 		},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labelsFor(foo)}},
 	}

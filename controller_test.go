@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/diff"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -45,10 +45,12 @@ import (
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/kubeconfig"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/writer"
 )
 
-// Requests and events of most tests.
+// Requests, errors, events and Ready conditions, as verifyReady has them, of most tests.
 const (
 	createDeployment = "create deployments example-deployment"
 	getDeployment    = "get deployments example-deployment"
@@ -59,10 +61,20 @@ const (
 	getFoo           = "get foos example-foo"
 	updateStatus     = "update foos/status example-foo"
 
-	syncedEvent   = "Normal Synced Foo synced successfully"
-	conflictEvent = `Warning ErrResourceExists Resource "example-deployment" already exists and is not managed by Foo`
-	deniedEvent   = "Warning DeploymentRejected denied by a webhook"
-	prunedEvent   = `Normal Pruned Deployment "example-deployment" deleted: it is superseded by "new-deployment"`
+	denied     = "denied by a webhook"
+	notManaged = "already exists and is not managed by Foo"
+
+	syncedEvent     = "Normal Synced Foo synced successfully"
+	conflictEvent   = `Warning ErrResourceExists Resource "example-deployment" ` + notManaged
+	deniedEvent     = "Warning DeploymentRejected " + denied
+	overriddenEvent = "Warning DeploymentOverridden "
+	prunedEvent     = `Normal Pruned Deployment "example-deployment" deleted: it is superseded by "new-deployment"`
+
+	isAvailable   = "True DeploymentAvailable"
+	isProgressing = "False DeploymentProgressing"
+	isConflicting = "False ErrResourceExists (stalled)"
+	isRejected    = "False DeploymentRejected (stalled)"
+	isOverridden  = "False DeploymentOverridden (stalled)"
 )
 
 var (
@@ -74,19 +86,856 @@ var (
 	transitionTime     = metav1.NewTime(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC))
 )
 
+func TestSyncHandler(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	scaled := newDeploymentFor(newFoo(), withReplicas(7), available)
+	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
+	const (
+		createNew          = "create deployments new-deployment"
+		getNew             = "get deployments new-deployment"
+		imageOverridden    = `spec.template.spec.containers[nginx].image: desired "nginx:latest", found "mirror/nginx"`
+		labelsOverridden   = `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`
+		replicasOverridden = "spec.replicas: desired 2, found 9"
+	)
+	extended := func(object metav1.Object) {
+		object.GetLabels()["team"] = "a"
+		template := &object.(*appsv1.Deployment).Spec.Template
+		template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
+		template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
+	}
+	tampered := func(object metav1.Object) {
+		object.GetLabels()["app"] = "other"
+		delete(object.(*appsv1.Deployment).Spec.Template.Labels, "app")
+		withImage("apache")(object)
+	}
+	twoReplicas := samplev1alpha1.FooStatus{
+		ObservedGeneration: 1, Replicas: 2, AvailableReplicas: 2, Selector: "app=nginx,controller=example-foo",
+	}
+
+	for _, test := range []struct {
+		name      string
+		given     objects
+		image     string // if it is not the default
+		responses responses
+
+		requests []string
+		err      string // a part of it
+		events   string
+		ready    string // as verifyReady has it
+		// If they are given, the status, without conditions, and the Deployment afterwards.
+		status     samplev1alpha1.FooStatus
+		deployment *appsv1.Deployment
+	}{
+		// A Foo that is gone or being deleted.
+		{name: "Foo gone"},
+		{name: "Foo being deleted", given: objects{newFoo(observed, deleting), drifted}, ready: isAvailable},
+
+		// No Deployment of the name.
+		{name: "new Foo", given: objects{newFoo()},
+			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing, deployment: newDeployment(newFoo())},
+		{name: "new Foo without replicas", given: objects{newFoo(withoutReplicas)},
+			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing,
+			deployment: newDeployment(newFoo(withoutReplicas))},
+		{name: "image of the configuration", given: objects{newFoo()}, image: "nginx:1.27",
+			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing,
+			deployment: newDeploymentFor(newFoo(), withImage("nginx:1.27"))},
+		{name: "Deployment deleted by others", given: objects{newFoo(observed)},
+			requests: []string{getFoo, createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing},
+		{name: "Deployment deleted, Foo too", given: objects{newFoo(observed)}, responses: responses{getFoo: notFound},
+			requests: []string{getFoo}, err: "not found", ready: isAvailable},
+		{name: "exists but is not in the cache", given: objects{newFoo()},
+			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
+			requests:  []string{createDeployment, getDeployment}, err: consistency.ErrStale.Error()},
+		{name: "another exists but is not in the cache", given: objects{newFoo()},
+			responses: responses{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
+			requests:  []string{createDeployment, getDeployment, updateStatus}, err: notManaged, events: conflictEvent, ready: isConflicting},
+		{name: "exists, gone by the live read", given: objects{newFoo()}, responses: responses{createDeployment: exists, getDeployment: notFound},
+			requests: []string{createDeployment, getDeployment}, err: "not found"},
+
+		// A Deployment that the Foo does not control.
+		{name: "name conflict", given: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)},
+			requests: []string{updateStatus}, err: notManaged, events: conflictEvent, ready: isConflicting},
+		{name: "earlier Foo of the name", given: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
+			requests: []string{updateStatus}, err: notManaged, events: conflictEvent, ready: isConflicting},
+
+		// Drift.
+		{name: "steady state", given: objects{newFoo(observed), ours}, ready: isAvailable},
+		{name: "no replicas, scaled by others", given: objects{newFoo(withoutReplicas, observing(scaled)), scaled}, ready: isAvailable},
+		{name: "Foo scaled", given: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
+			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, events: syncedEvent, ready: isProgressing},
+		{name: "drift of replicas", given: objects{newFoo(observed), drifted},
+			requests: []string{patchReplicas}, events: syncedEvent, ready: isAvailable},
+		{name: "drift of image and labels", given: objects{newFoo(observed), newDeploymentFor(newFoo(), available, extended, tampered)},
+			requests: []string{patchDeployment + ` {"metadata":{"labels":{"app":"nginx"},"resourceVersion":"7"},"spec":{"template":{` +
+				`"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"nginx"},{"name":"sidecar"}],` +
+				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
+			events: syncedEvent, ready: isAvailable, deployment: newDeploymentFor(newFoo(), extended)},
+		{name: "container missing", given: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withContainerName("other"))},
+			requests: []string{patchDeployment + ` {"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{` +
+				`"$setElementOrder/containers":[{"name":"other"},{"name":"nginx"}],` +
+				`"containers":[{"image":"nginx:latest","name":"nginx","resources":{}}]}}}}`},
+			events: syncedEvent, ready: isAvailable},
+		{name: "stale cache", given: objects{newFoo(observed), drifted}, responses: responses{patchDeployment: conflict},
+			requests: []string{patchReplicas}, err: "has been modified", ready: isAvailable},
+		{name: "Deployment being deleted", given: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)},
+			requests: []string{updateStatus}, ready: isProgressing},
+		{name: "admission changes the image", given: objects{newFoo()},
+			responses: responses{createDeployment: mutating(withImage("mirror/nginx"))},
+			requests:  []string{createDeployment, updateStatus}, err: imageOverridden, events: overriddenEvent + imageOverridden, ready: isOverridden},
+		{name: "admission removes labels", given: objects{newFoo()}, responses: responses{createDeployment: mutating(withoutLabels)},
+			requests: []string{createDeployment, updateStatus}, err: labelsOverridden, events: overriddenEvent + labelsOverridden, ready: isOverridden},
+		{name: "admission overrides a correction", given: objects{newFoo(observed), drifted},
+			responses: responses{patchDeployment: returning(drifted)},
+			requests:  []string{patchReplicas, updateStatus}, err: replicasOverridden, events: overriddenEvent + replicasOverridden, ready: isOverridden},
+
+		// Renames.
+		{name: "renamed", given: objects{newFoo(observed, withGeneration(2), renamed), ours},
+			requests: []string{getFoo, createNew, updateStatus}, events: syncedEvent, ready: isProgressing},
+		{name: "renamed, replacement not available", given: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))},
+			ready: isProgressing},
+		{name: "renamed, replacement being deleted",
+			given:    objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, deleting)},
+			requests: []string{updateStatus}, ready: isProgressing},
+		{name: "renamed, replacement available", given: objects{newFoo(renamed, observed), ours, replacement},
+			requests: []string{getFoo, getNew, pruneDeployment}, events: prunedEvent, ready: isAvailable},
+		{name: "renamed, no replicas desired", given: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
+			requests: []string{createNew, getFoo, getNew, pruneDeployment, updateStatus},
+			events:   prunedEvent + ", " + syncedEvent, ready: isAvailable},
+		{name: "renamed without replicas", given: objects{newFoo(renamed, withoutReplicas), scaled},
+			requests: []string{createNew, updateStatus}, events: syncedEvent, ready: isProgressing,
+			deployment: newDeploymentFor(newFoo(renamed), withReplicas(7))},
+		{name: "renamed, name conflict", given: objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
+			requests: []string{updateStatus}, err: notManaged, events: strings.ReplaceAll(conflictEvent, "example", "new"),
+			ready: isConflicting, status: twoReplicas},
+		{name: "renamed, rejected", given: objects{newFoo(renamed), ours}, responses: responses{createNew: webhook},
+			requests: []string{createNew, updateStatus}, err: denied, events: deniedEvent, ready: isRejected, status: twoReplicas},
+		{name: "renamed twice",
+			given:    objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
+			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")},
+			events:   prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), ready: isAvailable},
+		{name: "superseded gone", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: notFound},
+			requests: []string{getFoo, getNew, pruneDeployment}, err: "not found", ready: isAvailable},
+		{name: "superseded being deleted", given: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement},
+			ready: isAvailable},
+		{name: "superseded not controlled",
+			given: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, notControlled), replacement}, ready: isAvailable},
+		{name: "Deployment in another namespace",
+			given: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}, ready: isAvailable},
+		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
+			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
+		{name: "prune fails", given: objects{newFoo(renamed, progressing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
+			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: "etcd has no leader", ready: isAvailable},
+
+		// The status.
+		{name: "rolled out", given: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, ready: isAvailable, status: twoReplicas},
+		{name: "generation without a change", given: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
+			requests: []string{updateStatus}, events: syncedEvent, ready: isAvailable},
+		{name: "transient error of the status", given: objects{newFoo()}, responses: responses{updateStatus: unavailable},
+			requests: []string{createDeployment, updateStatus}, err: "etcd has no leader"},
+		{name: "Foo deleted meanwhile", given: objects{newFoo(progressing), ours}, responses: responses{updateStatus: notFound, getFoo: notFound},
+			requests: []string{updateStatus, getFoo}, err: "not found", ready: isProgressing},
+
+		// Errors.
+		{name: "transient error", given: objects{newFoo()}, responses: responses{createDeployment: unavailable},
+			requests: []string{createDeployment}, err: "etcd has no leader"},
+		{name: "denied by a webhook", given: objects{newFoo()}, responses: responses{createDeployment: webhook},
+			requests: []string{createDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
+		{name: "patch denied", given: objects{newFoo(observed), drifted}, responses: responses{patchDeployment: webhook},
+			requests: []string{patchReplicas, updateStatus}, err: denied, events: deniedEvent, ready: isRejected, status: twoReplicas},
+	} {
+		// In a bubble the clock stands still, and a backoff does not end.
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.given...)
+				f.responses, f.config.Image = test.responses, cmp.Or(test.image, f.config.Image)
+				verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
+				f.verifyRequests(t, test.requests...)
+				f.verifyEvents(t, test.events)
+				if test.given != nil {
+					f.verifyReady(t, test.ready)
+				}
+				if want := test.status; want.ObservedGeneration > 0 {
+					got := f.foo(t).Status
+					got.Conditions = nil
+					verifyEqual(t, "status", got, want)
+				}
+				if want := test.deployment; want != nil {
+					got := f.deployment(t, want.Name)
+					verifyEqual(t, "spec of the Deployment", got.Spec, want.Spec)
+					verifyEqual(t, "labels of the Deployment", got.Labels, want.Labels)
+					verifyEqual(t, "owners of the Deployment", got.OwnerReferences, want.OwnerReferences)
+				}
+				if test.responses == nil || test.err == "" || test.ready == isOverridden { // Nothing is left to do for now.
+					f.fillCaches(t)
+					verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
+					f.verifyRequests(t)
+					f.verifyEvents(t, "")
+				}
+			})
+		})
+	}
+}
+
+// However often others cause syncs, there is one accepted write of the Deployment for each backoff, which doubles, and at most two of the
+// status: before and after it is overridden.
+func TestWritesAreBounded(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	statusFails, replicas := responses{updateStatus: unavailable}, int32(9)
+	nobody := func(*testing.T, *fixture) {}
+	scale := func(t *testing.T, f *fixture) { f.edit(t, ours, withReplicas(replicas)) }
+	remove := func(_ *testing.T, f *fixture) {
+		_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
+	}
+	for name, test := range map[string]struct {
+		given     objects
+		responses responses
+		interfere func(*testing.T, *fixture)
+		write     string
+	}{
+		"restored at once":                           {objects{newFoo(observing(ours)), drifted}, nil, scale, patchDeployment},
+		"restored at once, status cannot be written": {objects{newFoo(), drifted}, statusFails, scale, patchDeployment},
+		"another value at once": {objects{newFoo(observing(ours)), ours}, nil, func(t *testing.T, f *fixture) {
+			replicas++
+			scale(t, f)
+		}, patchDeployment},
+		"deleted at once": {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
+		"deleted at once, status cannot be written": {objects{newFoo()}, statusFails, remove, createDeployment},
+		"overridden by admission":                   {objects{newFoo(), drifted}, responses{patchDeployment: returning(drifted)}, nobody, patchDeployment},
+		"overridden by admission, status cannot be written": {objects{newFoo(), drifted},
+			responses{patchDeployment: returning(drifted), updateStatus: unavailable}, nobody, patchDeployment},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.given...)
+				f.responses = test.responses
+				for i := range 3 {
+					writes, statuses := 0, 0
+					for range 10 {
+						test.interfere(t, f)
+						f.fillCaches(t)
+						before := f.foo(t).Status
+						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
+						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
+						if !equality.Semantic.DeepEqual(before, f.foo(t).Status) {
+							statuses++
+						}
+					}
+					backoff := f.backoff.Get(backoffID(newFoo()))
+					if writes != 1 || statuses > 2 || backoff != time.Second<<i {
+						t.Errorf("round %d: %d writes and %d statuses within a backoff of %s, want 1 and 2 within %s", i, writes, statuses, backoff,
+							time.Second<<i)
+					}
+					advance(backoff)
+				}
+			})
+		})
+	}
+}
+
+// A creation that is repeated for a generation is preceded by a live read, even if its status could not be written.
+func TestRepeatedCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.responses[updateStatus] = unavailable
+		for _, want := range [][]string{{createDeployment, updateStatus}, {getFoo, createDeployment, updateStatus}} {
+			verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
+			f.verifyRequests(t, want...)
+			must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+			advance(time.Second)
+		}
+	})
+}
+
+// What others do costs a bounded number of requests, however long it lasts. What is rejected is retried by each resync, every 30 s, and by
+// the rate limiter, 18 times until its delay has grown to 1000 s.
+func TestRequestsInAnHour(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	for name, test := range map[string]struct {
+		given     objects
+		responses responses
+		want      map[string]int
+	}{
+		"overridden by admission": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: returning(drifted)},
+			map[string]int{"patch deployments": 13, "update foos/status": 1}},
+		"rejected": {objects{newFoo()}, responses{createDeployment: webhook},
+			map[string]int{"get foos": 137, "create deployments": 138, "update foos/status": 1}},
+		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, map[string]int{"update foos/status": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.given...)
+				f.responses = test.responses
+				stop, returned := f.run(t)
+				for range 120 {
+					advance(30 * time.Second)
+					f.updateFoo(f.foo(t), f.foo(t))
+				}
+				stop()
+				must(t, <-returned)
+				got := map[string]int{}
+				for _, request := range f.takeRequests() {
+					got[strings.Join(strings.Fields(request)[:2], " ")]++
+				}
+				verifyEqual(t, "requests", got, test.want)
+			})
+		})
+	}
+}
+
+// However often a write was rejected, that it or another one is accepted starts the first backoff.
+func TestRejectionsStartNoBackoff(t *testing.T) {
+	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
+	accept := func(_ *testing.T, f *fixture) { f.responses = nil }
+	remove := func(t *testing.T, f *fixture) {
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+	}
+	for name, test := range map[string]struct {
+		given    objects
+		rejected string
+		then     func(*testing.T, *fixture)
+		want     string
+	}{
+		"creation":             {objects{newFoo()}, createDeployment, accept, createDeployment},
+		"patch":                {objects{newFoo(observing(ours)), drifted}, patchDeployment, accept, patchDeployment},
+		"patch, then creation": {objects{newFoo(observing(ours)), drifted}, patchDeployment, remove, createDeployment},
+		"prune, then patch": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment,
+			func(t *testing.T, f *fixture) { f.edit(t, replacement, withReplicas(9)) }, "patch deployments new-deployment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.given...)
+				f.responses[test.rejected] = webhook
+				for range 10 {
+					verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
+					f.fillCaches(t)
+				}
+				test.then(t, f)
+				f.fillCaches(t)
+				_ = f.syncHandler(t.Context(), objectRef) // A prune is rejected still.
+				requests, backoff := strings.Join(f.takeRequests(), ";"), f.backoff.Get(backoffID(newFoo()))
+				if !strings.Contains(requests, test.want) || backoff != time.Second {
+					t.Errorf("requests = %s, backoff = %s, want %s and 1s", requests, backoff, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestStalledIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo(observing(newDeploymentFor(newFoo()))), newDeploymentFor(newFoo(), withReplicas(9)))
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		for _, message := range []string{"denied", "denied again"} {
+			f.responses[patchDeployment] = failing(apierrors.NewBadRequest(message))
+			verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), message)
+			f.verifyRequests(t, patchReplicas, updateStatus)
+			f.fillCaches(t)
+		}
+		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
+			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
+		}
+	})
+}
+
+// What an older CRD does not store of a status is written once for each sync, and the log says once what to do.
+func TestOlderCRD(t *testing.T) {
+	ours := newDeploymentFor(newFoo(), available)
+	for name, test := range map[string]struct {
+		response response
+		requests []string
+	}{
+		"without status subresource":   {notFound, []string{updateStatus, getFoo}},
+		"with availableReplicas alone": {returning(newFoo()), []string{updateStatus}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newFoo(), ours)
+			f.responses[updateStatus] = test.response
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			for range 3 {
+				must(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef))
+				f.verifyRequests(t, test.requests...)
+			}
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if count := strings.Count(log, kubeconfig.InstallCommand); count != 1 {
+				t.Errorf("the log says %d times how to update the CRD, want once", count)
+			}
+			f.verifyEvents(t, "")
+			delete(f.responses, updateStatus) // The CRD is updated.
+			must(t, f.syncHandler(t.Context(), objectRef))
+			f.verifyEvents(t, syncedEvent)
+			f.verifyReady(t, isAvailable)
+		})
+	}
+}
+
+func TestOverriddenByAnotherController(t *testing.T) {
+	const message = "spec.replicas: desired 2, found 9"
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		for _, step := range []struct {
+			name      string
+			after     time.Duration
+			overrides bool // Does the other controller set its replicas before the sync?
+			patches   bool
+			err       string
+			events    string
+		}{
+			{"first drift", 0, true, true, "", syncedEvent},
+			{"overridden", 0, true, false, message, overriddenEvent + message},
+			{"end of backoff", time.Second - 1, false, false, message, ""},
+			{"after backoff", 1, false, true, message, ""},
+			{"overridden again", 0, true, false, message, ""},
+			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
+			{"after second backoff", 1, false, true, message, ""},
+			{"overridden soon after third backoff", 4*time.Second + overrideDelay - 1, true, true, message, ""},
+			{"not overridden", 8*time.Second + overrideDelay - 1, false, false, message, ""},
+			{"held for longer than the backoff", 1, false, false, "", ""},
+			{"drift later", time.Minute, true, true, "", syncedEvent},
+			{"overridden later", 0, true, false, message, overriddenEvent + message},
+			{"after first backoff", time.Second, false, true, message, ""},
+		} {
+			advance(step.after)
+			if step.overrides {
+				f.edit(t, ours, withReplicas(9))
+				f.fillCaches(t)
+			}
+			before := f.foo(t).Status
+			if err := f.syncHandler(t.Context(), objectRef); fmt.Sprint(err) != cmp.Or(step.err, "<nil>") {
+				t.Errorf("%s: error = %v, want %q", step.name, err, step.err)
+			}
+			var want []string
+			if step.patches {
+				want = append(want, patchReplicas)
+			}
+			if !equality.Semantic.DeepEqual(before, f.foo(t).Status) {
+				want = append(want, updateStatus)
+			}
+			t.Log(step.name)
+			f.verifyRequests(t, want...)
+			f.verifyEvents(t, step.events)
+			f.verifyReady(t, map[bool]string{true: isAvailable, false: isOverridden}[step.err == ""])
+			f.fillCaches(t)
+		}
+	})
+}
+
+// racingIndexer is a cache that catches up just after a read.
+type racingIndexer struct {
+	cache.Indexer
+	catchUp func()
+}
+
+func (i racingIndexer) GetByKey(key string) (any, bool, error) {
+	defer i.catchUp()
+	return i.Indexer.GetByKey(key)
+}
+
+func TestCacheCatchesUpDuringRead(t *testing.T) {
+	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), available))
+	f.foosIndexer.Bookmark("10")
+	f.consistencyStore.WroteAt(objectRef, fooResource, "11")
+	f.foosLister = listers.NewFooLister(racingIndexer{f.foosIndexer, func() { f.foosIndexer.Bookmark("11") }})
+	verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
+	f.verifyRequests(t)
+}
+
+func TestHandlers(t *testing.T) {
+	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid")) // Its spec.deploymentName is the same.
+	v8, superseded := withResourceVersion("8"), withName("superseded")
+	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels)
+	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
+
+	type handle func(f *fixture)
+	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
+	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
+	deleteFoo := func(obj any) handle { return func(f *fixture) { f.enqueueFoo(obj, "deleted") } }
+	add := func(deployment *appsv1.Deployment) handle {
+		return func(f *fixture) { f.addDeployment(deployment, false) }
+	}
+	update := func(from, to *appsv1.Deployment) handle { return func(f *fixture) { f.updateDeployment(from, to) } }
+	remove := func(obj any) handle { return func(f *fixture) { f.deleteDeployment(obj) } }
+
+	// What is enqueued, by priority, and the Foos whose backoff is reset.
+	const (
+		none      = ""
+		low       = "low: example-foo"
+		high      = "high: example-foo"
+		highReset = "high: example-foo, reset: example-foo"
+		bothReset = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
+	)
+	for _, test := range []struct {
+		name   string
+		handle handle
+		want   string
+	}{
+		{"Foo added", addFoo(false), high},
+		{"Foo of the initial list", addFoo(true), low},
+		{"Foo resynced", updateFoo(), low},
+		{"spec changed", updateFoo(v8, withGeneration(2)), highReset},
+		{"status changed", updateFoo(v8, observing(ours)), none},
+		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
+		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
+		{"Foo deleted", deleteFoo(newFoo()), high},
+		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high},
+
+		{"Deployment added", add(ours), high},
+		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
+		{"not controlled", add(another), none},
+		{"earlier Foo", add(newDeploymentFor(newFoo(withUID("earlier-uid")))), none},
+		{"Deployment changed", update(ours, ours8), high},
+		{"status of the Deployment changed", update(ours, newDeploymentFor(newFoo(), available, v8)), none}, // It is enqueued later.
+		{"Deployment resynced", update(ours, ours), none},
+		{"not controlled, changed", update(another, another8), none},
+		{"released", update(ours, another8), bothReset},
+		{"adopted", update(another, ours8), bothReset},
+		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
+			high},
+		{"deleted", remove(ours), bothReset},
+		{"not controlled, deleted", remove(another), bothReset},
+		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
+		{"tombstone", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}), bothReset},
+		{"tombstone without object", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}), bothReset},
+		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
+				f := newFixture(t, newFoo(), waiting)
+				keys := []cache.ObjectName{objectRef, cache.MetaObjectToName(waiting)}
+				for _, key := range keys {
+					f.workqueue.AddRateLimited(key)
+				}
+				f.workqueue.AddLowPriority(cache.ObjectName{}) // What is handed out before it has high priority.
+				test.handle(f)
+
+				names := map[string][]string{}
+				for priority := "high"; f.workqueue.Len() > 0; {
+					key, _ := f.workqueue.Get()
+					if key == (cache.ObjectName{}) {
+						priority = "low"
+						continue
+					}
+					names[priority] = append(names[priority], key.Name)
+				}
+				for _, key := range keys {
+					if f.workqueue.NumRequeues(key) == 0 {
+						names["reset"] = append(names["reset"], key.Name)
+					}
+				}
+				var got []string
+				for list, names := range names {
+					slices.Sort(names) // An index has no order, nor has a map.
+					got = append(got, list+": "+strings.Join(names, " "))
+				}
+				slices.Sort(got)
+				if got := strings.Join(got, ", "); got != test.want {
+					t.Errorf("got %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// However often the status of a Deployment changes, there is one sync per statusDelay.
+func TestStatusDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		update := func() {
+			f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, withResourceVersion("8")))
+		}
+		update()
+		advance(statusDelay - 1)
+		update()
+		for i, after := range []time.Duration{0, 1, time.Hour} {
+			advance(after)
+			synctest.Wait()
+			if got, want := f.workqueue.Len(), min(i, 1); got != want {
+				t.Errorf("%d keys are queued, want %d", got, want)
+			}
+		}
+	})
+}
+
+func TestProcessNextWorkItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.responses[getDeployment] = returning(newDeploymentFor(newFoo(), notControlled))
+		for i, step := range []struct {
+			name    string
+			create  response
+			result  string
+			delay   time.Duration
+			log     string
+			retries int // of the workqueue
+		}{
+			{"transient error", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{"conflict", conflict, "conflict", 10 * time.Millisecond, "", 2},
+			{"gone", notFound, "conflict", 20 * time.Millisecond, "", 3},
+			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
+			{"rejected", webhook, "stalled", 80 * time.Millisecond, "", 5},
+			{"name conflict", exists, "stalled", 160 * time.Millisecond, "", 6},
+			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 320 * time.Millisecond, "a bug", 7},
+			{"stale cache", nil, "stale", staleCacheDelay, "", 7},
+			{"success", nil, "success", time.Hour, "", 0},
+			{"rejected after success", webhook, "stalled", 5 * time.Millisecond, "", 1},
+		} {
+			t.Log(step.name)
+			f.responses[createDeployment] = step.create
+			f.foosIndexer.Bookmark(strconv.Itoa(i))
+			if step.result == "stale" {
+				f.consistencyStore.WroteAt(objectRef, fooResource, strconv.Itoa(i+1))
+			}
+			f.workqueue.Add(objectRef)
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
+			if !f.processNextWorkItem(klog.NewContext(t.Context(), logger)) {
+				t.Fatal("processNextWorkItem() = false")
+			}
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
+				t.Errorf("log = %s, want the result %q", log, step.result)
+			}
+			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
+				t.Errorf("log = %s, want the error %q", log, step.log)
+			}
+			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
+				t.Errorf("NumRequeues() = %d, want %d", got, step.retries)
+			}
+			advance(step.delay - time.Nanosecond)
+			synctest.Wait()
+			if f.workqueue.Len() != 0 {
+				t.Errorf("queued again before %s", step.delay)
+			}
+			advance(time.Nanosecond)
+			synctest.Wait()
+			if got, want := f.workqueue.Len() == 1, step.result != "success"; got != want {
+				t.Errorf("queued again after %s: %v, want %v", step.delay, got, want)
+			}
+		}
+		f.workqueue.ShutDown()
+		f.workqueue.Get()
+		if f.processNextWorkItem(t.Context()) {
+			t.Error("processNextWorkItem() = true after the shutdown")
+		}
+	})
+}
+
+func TestRunDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo(), newFoo(withName("second-foo"), withUID("second-uid")), newFoo(withName("third-foo"), withUID("third-uid")))
+		creating, proceed := make(chan struct{}, 3), make(chan struct{})
+		f.responses[createDeployment] = func(clienttesting.Action) (runtime.Object, error) {
+			creating <- struct{}{}
+			<-proceed
+			return nil, nil
+		}
+		stop, returned := f.run(t)
+		<-creating
+		stop()
+		synctest.Wait()
+		if len(returned) > 0 {
+			t.Fatalf("Run() = %v while a sync is running", <-returned)
+		}
+		close(proceed)
+		must(t, <-returned)
+		if got := f.takeRequests(); !strings.HasPrefix(got[len(got)-1], "update foos/status") {
+			t.Errorf("requests = %q, want the running sync to finish", got)
+		}
+		if len(creating) > 0 {
+			t.Error("another sync was started after ctx was done")
+		}
+	})
+}
+
+// hangingClient is a clientset whose creations of Deployments last until their context is done.
+type hangingClient struct {
+	kubernetes.Interface
+	typedappsv1.AppsV1Interface
+	typedappsv1.DeploymentInterface
+}
+
+func (c hangingClient) AppsV1() typedappsv1.AppsV1Interface                { return c }
+func (c hangingClient) Deployments(string) typedappsv1.DeploymentInterface { return c }
+func (hangingClient) Create(ctx context.Context, _ *appsv1.Deployment, _ metav1.CreateOptions) (*appsv1.Deployment, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestRunShutdownTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
+		f := newFixtureWithoutController(t, newFoo())
+		f.newController(t, Config{ShutdownTimeout: time.Minute})
+		f.writer = writer.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager)
+		stop, returned := f.run(t)
+		advance(time.Hour)
+		start := time.Now()
+		stop()
+		verifyError(t, <-returned, "1m0s")
+		if got := time.Since(start); got != time.Minute {
+			t.Errorf("Run() returned after %s, want the timeout", got)
+		}
+	})
+}
+
+func TestRunWithoutSyncedCaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.deploymentsSynced = func() bool { return false }
+		stop, returned := f.run(t)
+		advance(time.Hour)
+		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
+			t.Errorf("requests = %q, want Run() to wait", got)
+		}
+		stop()
+		must(t, <-returned)
+	})
+}
+
+func TestRunWithRunningInformers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWithoutController(t, newFoo(), newFoo(withName("panicking-foo"), withUID("panicking-uid"), withDeploymentName("panicking")))
+		f.fakeRecorder = nil // Events go to the API server.
+		f.kubeInformers.Apps().V1().Deployments().Informer()
+		f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer()
+		f.responses["create deployments panicking"] = func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }
+		stop, returned := f.run(t)
+		advance(time.Minute)
+		f.verifyReady(t, isProgressing) // The only worker has survived the panics.
+		if got := f.takeRequests(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "create events ") }) {
+			t.Errorf("requests = %q, want an event", got)
+		}
+		f.edit(t, newDeployment(newFoo()), available, withResourceVersion("8"))
+		advance(time.Minute)
+		f.verifyReady(t, isAvailable)
+		stop()
+		must(t, <-returned)
+	})
+}
+
+// TestClassicAPI uses what tests of the classic sample-controller use.
+func TestClassicAPI(t *testing.T) {
+	foo := newFoo()
+	f := newFixtureWithoutController(t, foo)
+	_, ctx := ktesting.NewTestContext(t)
+	fooInformer := f.sampleInformers.Samplecontroller().V1alpha1().Foos()
+	c := NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
+	t.Cleanup(c.eventBroadcaster.Shutdown)
+	c.foosSynced = func() bool { return true }
+	c.deploymentsSynced = func() bool { return true }
+	c.recorder = record.NewFakeRecorder(10)
+	must(t, fooInformer.Informer().GetIndexer().Add(foo))
+	key, err := cache.ObjectToName(foo)
+	must(t, err)
+	must(t, c.syncHandler(ctx, key))
+	f.verifyRequests(t, createDeployment, updateStatus)
+	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
+		t.Errorf("created %v, want %v", got.Spec, want.Spec)
+	}
+	c.handleObject(newDeployment(foo))
+	c.workqueue.ShutDown()
+	if !c.processNextWorkItem(ctx) || c.processNextWorkItem(ctx) {
+		t.Error("processNextWorkItem() does not return whether there was an item")
+	}
+}
+
+func TestTrim(t *testing.T) {
+	full := func(object metav1.Object) {
+		object.SetAnnotations(map[string]string{"note": "value"})
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+	}
+	withoutManagedFields := func(object metav1.Object) { object.SetManagedFields(nil) }
+	anotherKind := func(object metav1.Object) { object.GetOwnerReferences()[0].Kind = "Bar" }
+	metadataOf := func(d *appsv1.Deployment) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID,
+			ResourceVersion: d.ResourceVersion, Generation: d.Generation, OwnerReferences: d.OwnerReferences}}
+	}
+	for name, test := range map[string]struct{ obj, want any }{
+		"Deployment of a Foo": {newDeploymentFor(newFoo(), available, full), newDeploymentFor(newFoo(), available, full, withoutManagedFields)},
+		"not controlled":      {newDeploymentFor(newFoo(), available, full, notControlled), metadataOf(newDeploymentFor(newFoo(), notControlled))},
+		"another controller":  {newDeploymentFor(newFoo(), available, full, anotherKind), metadataOf(newDeploymentFor(newFoo(), anotherKind))},
+		"Foo":                 {newFoo(full), newFoo(full, withoutManagedFields)},
+	} {
+		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: trim() = %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// FuzzSyncHandler syncs any Foo among any Deployments. A Deployment that the Foo does not control is never changed, and after a few
+// syncs there is nothing left to do.
+func FuzzSyncHandler(f *testing.F) {
+	random := rand.NewChaCha8([32]byte{})
+	for range 300 {
+		data := make([]byte, 40)
+		_, _ = random.Read(data) // It never fails.
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := choices(data)
+		foo := anyFoo(&c)
+		existing := objects{foo}
+		for _, name := range []string{"a", "b", "c"} {
+			if pick(&c, true, false) {
+				existing = append(existing, anyDeployment(&c, name))
+			}
+		}
+		synctest.Test(t, func(t *testing.T) { // The clock stands still, and a backoff does not end.
+			f := newFixture(t, existing...)
+			var err error
+			for range 3 { // Create or correct, prune, and report.
+				err = f.syncHandler(t.Context(), objectRef)
+				f.fillCaches(t)
+			}
+			if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
+				t.Errorf("error = %v, and then %v of the same state", err, again)
+			}
+			if requests := f.takeRequests(); err == nil && len(requests) > 0 {
+				t.Errorf("requests = %q although nothing is left to do", requests)
+			}
+			for _, object := range existing[1:] {
+				before := object.(*appsv1.Deployment)
+				if ownership.Controls(foo, before) {
+					continue
+				}
+				if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
+					t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
+				}
+			}
+		})
+	})
+}
+
+// BenchmarkNoOpSync measures what a resync costs for each Foo in its steady state.
+func BenchmarkNoOpSync(b *testing.B) {
+	deployment := newDeploymentFor(newFoo(), available)
+	f := newFixture(b, newFoo(observing(deployment)), deployment)
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b, f.syncHandler(b.Context(), objectRef))
+	}
+	if requests := f.takeRequests(); len(requests) > 0 {
+		b.Fatalf("requests = %q", requests)
+	}
+}
+
 func init() {
 	// The other handlers limit the rate of errors by a clock that is not the one of synctest's bubbles.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 
 type (
-	objects = []runtime.Object
-	answers = map[string]answer
+	objects   = []runtime.Object
+	responses = map[string]response
 
 	// option changes a Foo or a Deployment.
 	option func(metav1.Object)
-	// answer is the API server's to a request. Without an object or an error, the fake client serves the request.
-	answer func(clienttesting.Action) (runtime.Object, error)
+	// response is the API server's to a request. Without an object or an error, the fake client responds.
+	response func(clienttesting.Action) (runtime.Object, error)
 )
 
 func newFoo(options ...option) *samplev1alpha1.Foo {
@@ -162,11 +1011,11 @@ func observing(deployment *appsv1.Deployment) option {
 	}
 }
 
-func failing(err error) answer {
+func failing(err error) response {
 	return func(clienttesting.Action) (runtime.Object, error) { return nil, err }
 }
 
-func returning(object runtime.Object) answer {
+func returning(object runtime.Object) response {
 	return func(clienttesting.Action) (runtime.Object, error) { return object, nil }
 }
 
@@ -175,10 +1024,10 @@ var (
 	exists      = failing(apierrors.NewAlreadyExists(deploymentResource, "example-deployment"))
 	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
 	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))
-	webhook     = failing(apierrors.NewBadRequest("denied by a webhook"))
+	webhook     = failing(apierrors.NewBadRequest(denied))
 )
 
-// terminating is the answer to a creation in a namespace that is being deleted.
+// terminating is the response to a creation in a namespace that is being deleted.
 func terminating(clienttesting.Action) (runtime.Object, error) {
 	err := apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("namespace is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -186,7 +1035,7 @@ func terminating(clienttesting.Action) (runtime.Object, error) {
 }
 
 // mutating is an admission webhook that changes what is created.
-func mutating(options ...option) answer {
+func mutating(options ...option) response {
 	return func(action clienttesting.Action) (runtime.Object, error) {
 		for _, option := range options {
 			option(action.(clienttesting.CreateAction).GetObject().(metav1.Object))
@@ -206,8 +1055,8 @@ type fixture struct {
 
 	lock sync.Mutex
 	// requests are those to both clients in their order, as "verb resource[/subresource] name", with the patch or the preconditions.
-	requests []string
-	answers  answers
+	requests  []string
+	responses responses
 }
 
 func newFixture(t testing.TB, objects ...runtime.Object) *fixture {
@@ -224,7 +1073,7 @@ func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixtu
 		kubeClient:   kubefake.NewClientset(),
 		sampleClient: fake.NewSimpleClientset(), // NewClientset guesses the plurals of kinds, and does not guess all of them right.
 		fakeRecorder: record.NewFakeRecorder(100),
-		answers:      answers{},
+		responses:    responses{},
 	}
 	for _, object := range objects {
 		if foo, ok := object.(*samplev1alpha1.Foo); ok {
@@ -285,8 +1134,8 @@ func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, erro
 	f.lock.Lock()
 	f.requests = append(f.requests, request+details)
 	f.lock.Unlock()
-	if answer := f.answers[request]; answer != nil {
-		object, err := answer(action)
+	if respond := f.responses[request]; respond != nil {
+		object, err := respond(action)
 		return object != nil || err != nil, object, err
 	}
 	return false, nil, nil
@@ -356,8 +1205,13 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 // advance advances the fake clock of a synctest bubble. It takes no time, and no test outside of a bubble calls it.
 func advance(duration time.Duration) { time.Sleep(duration) }
 
-// endBackoff advances the fake clock to the end of the backoff of a Deployment.
-func (f *fixture) endBackoff() { advance(f.writer.RetryAfter(newFoo())) }
+// verifyEqual compares what the JSON of an object has.
+func verifyEqual(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if difference := diff.Diff(want, got); difference != "" {
+		t.Errorf("%s: - want, + got\n%s", what, difference)
+	}
+}
 
 // verifyReady compares the Ready condition as "status reason", with " (stalled)" if Stalled is True.
 func (f *fixture) verifyReady(t *testing.T, want string) {
@@ -405,818 +1259,6 @@ func (f *fixture) edit(t *testing.T, deployment *appsv1.Deployment, options ...o
 	must(t, f.kubeClient.Tracker().Update(deploymentsGVR, edited, edited.Namespace))
 }
 
-func TestSyncHandler(t *testing.T) {
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
-	scaled := newDeploymentFor(newFoo(), withReplicas(7), available)
-	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
-	renamed := withDeploymentName("new-deployment")
-	replacement := newDeploymentFor(newFoo(renamed), available)
-	const (
-		createNew          = "create deployments new-deployment"
-		getNew             = "get deployments new-deployment"
-		imageOverridden    = `spec.template.spec.containers[nginx].image: desired "nginx:latest", found "mirror/nginx"`
-		labelsOverridden   = `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`
-		replicasOverridden = "spec.replicas: desired 2, found 9"
-	)
-
-	extended := func(object metav1.Object) {
-		object.GetLabels()["team"] = "a"
-		template := &object.(*appsv1.Deployment).Spec.Template
-		template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2020-01-01T00:00:00Z"}
-		template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
-		template.Spec.Containers = append(template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar"})
-	}
-	tampered := func(object metav1.Object) {
-		object.GetLabels()["app"] = "other"
-		delete(object.(*appsv1.Deployment).Spec.Template.Labels, "app")
-		withImage("apache")(object)
-	}
-	twoReplicas := &samplev1alpha1.FooStatus{
-		ObservedGeneration: 1, Replicas: 2, AvailableReplicas: 2, Selector: "app=nginx,controller=example-foo",
-	}
-	// result has the events, a part of the error, and the Ready condition as verifyReady has it.
-	type result struct{ events, err, ready string }
-	isAvailable, isProgressing := result{ready: "True DeploymentAvailable"}, result{ready: "False DeploymentProgressing"}
-	synced, syncedAvailable := result{syncedEvent, "", "False DeploymentProgressing"}, result{syncedEvent, "", "True DeploymentAvailable"}
-	conflicting := result{conflictEvent, "not managed by Foo", "False ErrResourceExists (stalled)"}
-	denied := result{"Warning DeploymentRejected denied by a webhook", "denied by a webhook", "False DeploymentRejected (stalled)"}
-	overridden := func(message string) result {
-		return result{"Warning DeploymentOverridden " + message, message, "False DeploymentOverridden (stalled)"}
-	}
-
-	for _, test := range []struct {
-		name    string
-		objects []runtime.Object
-		answers answers
-		image   string
-
-		requests []string
-		result   result
-		// If they are given, the Deployment and the status, without conditions, afterwards.
-		deployment *appsv1.Deployment
-		status     *samplev1alpha1.FooStatus
-	}{
-		{name: "Foo gone"},
-		{name: "new Foo", objects: objects{newFoo()}, requests: []string{createDeployment, updateStatus}, result: synced,
-			deployment: newDeployment(newFoo())},
-		{name: "new Foo without replicas", objects: objects{newFoo(withoutReplicas)}, requests: []string{createDeployment, updateStatus},
-			result: synced, deployment: newDeployment(newFoo(withoutReplicas))},
-		{name: "image of the configuration", objects: objects{newFoo()}, image: "nginx:1.27",
-			requests: []string{createDeployment, updateStatus}, result: synced, deployment: newDeploymentFor(newFoo(), withImage("nginx:1.27"))},
-		{name: "steady state", objects: objects{newFoo(observed), ours}, result: isAvailable},
-		{name: "no replicas, scaled by others", result: isAvailable,
-			objects: objects{newFoo(withoutReplicas, observing(scaled)), scaled}},
-		{name: "rolled out", objects: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, result: isAvailable,
-			status: twoReplicas},
-		{name: "scaled", objects: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
-			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, result: synced},
-		{name: "generation without a change", objects: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
-			requests: []string{updateStatus}, result: syncedAvailable},
-		{name: "drift of replicas", objects: objects{newFoo(observed), drifted}, requests: []string{getFoo, patchReplicas},
-			result: syncedAvailable},
-		{name: "drift of image and labels", objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, extended, tampered)},
-			requests: []string{getFoo, patchDeployment + ` {"metadata":{"labels":{"app":"nginx"},"resourceVersion":"7"},"spec":{"template":{` +
-				`"metadata":{"labels":{"app":"nginx"}},"spec":{"$setElementOrder/containers":[{"name":"nginx"},{"name":"sidecar"}],` +
-				`"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
-			result: syncedAvailable, deployment: newDeploymentFor(newFoo(), extended)},
-		{name: "container missing", objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withContainerName("other"))},
-			requests: []string{getFoo, patchDeployment + ` {"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{` +
-				`"$setElementOrder/containers":[{"name":"other"},{"name":"nginx"}],` +
-				`"containers":[{"image":"nginx:latest","name":"nginx","resources":{}}]}}}}`},
-			result: syncedAvailable},
-		{name: "name conflict", objects: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, requests: []string{updateStatus},
-			result: conflicting},
-		{name: "earlier Foo of the name", objects: objects{newFoo(), newDeploymentFor(newFoo(withUID("earlier-uid")), available)},
-			requests: []string{updateStatus}, result: conflicting},
-		{name: "another exists, not in the cache", objects: objects{newFoo()},
-			answers:  answers{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
-			requests: []string{createDeployment, getDeployment, updateStatus}, result: conflicting},
-		{name: "exists, gone by the live read", objects: objects{newFoo()},
-			answers: answers{createDeployment: exists, getDeployment: notFound}, requests: []string{createDeployment, getDeployment},
-			result: result{err: "not found"}},
-		{name: "denied by a webhook", objects: objects{newFoo()}, answers: answers{createDeployment: webhook},
-			requests: []string{createDeployment, updateStatus}, result: denied},
-		{name: "patch denied", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: webhook},
-			requests: []string{getFoo, patchReplicas, updateStatus}, result: denied, status: twoReplicas},
-		{name: "transient error", objects: objects{newFoo()}, answers: answers{createDeployment: unavailable},
-			requests: []string{createDeployment}, result: result{err: "etcd has no leader"}},
-		{name: "transient error of the status", objects: objects{newFoo()}, answers: answers{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, result: result{err: "etcd has no leader"}},
-		{name: "older CRD", objects: objects{newFoo()}, answers: answers{updateStatus: returning(newFoo())},
-			requests: []string{createDeployment, updateStatus}, result: result{events: syncedEvent}},
-		{name: "conflict", objects: objects{newFoo(observed), drifted}, answers: answers{patchDeployment: conflict},
-			requests: []string{getFoo, patchReplicas}, result: result{"", "has been modified", "True DeploymentAvailable"}},
-		{name: "Foo being deleted", objects: objects{newFoo(observed, deleting), drifted}, result: isAvailable},
-		{name: "Deployment being deleted", requests: []string{updateStatus}, result: isProgressing,
-			objects: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)}},
-
-		{name: "renamed", objects: objects{newFoo(observed, withGeneration(2), renamed), ours},
-			requests: []string{createNew, updateStatus}, result: synced},
-		{name: "renamed, replacement not available",
-			objects: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))}, result: isProgressing},
-		{name: "renamed, replacement being deleted", requests: []string{updateStatus}, result: isProgressing,
-			objects: objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, deleting)}},
-		{name: "renamed, replacement available", objects: objects{newFoo(renamed, observed), ours, replacement},
-			requests: []string{getFoo, getNew, pruneDeployment}, result: result{prunedEvent, "", "True DeploymentAvailable"}},
-		{name: "renamed, no replicas desired", objects: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
-			requests: []string{createNew, getFoo, getNew, pruneDeployment, updateStatus},
-			result:   result{prunedEvent + ", " + syncedEvent, "", "True DeploymentAvailable"}},
-		{name: "renamed without replicas", objects: objects{newFoo(withGeneration(2), renamed, withoutReplicas), scaled},
-			requests: []string{createNew, updateStatus}, result: synced, deployment: newDeploymentFor(newFoo(renamed), withReplicas(7))},
-		{name: "renamed, name conflict",
-			objects:  objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
-			requests: []string{updateStatus}, status: twoReplicas,
-			result: result{strings.ReplaceAll(conflictEvent, "example", "new"), conflicting.err, conflicting.ready}},
-		{name: "renamed, rejected", objects: objects{newFoo(renamed), ours},
-			answers: answers{createNew: webhook}, requests: []string{createNew, updateStatus}, result: denied,
-			status: twoReplicas},
-		{name: "renamed twice", result: result{prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), "", isAvailable.ready},
-			objects:  objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
-			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")}},
-		{name: "superseded gone", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: notFound}, requests: []string{getFoo, getNew, pruneDeployment},
-			result: result{"", "not found", "True DeploymentAvailable"}},
-		{name: "superseded being deleted", result: isAvailable,
-			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement}},
-		{name: "superseded not controlled", result: isAvailable,
-			objects: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, notControlled), replacement}},
-		{name: "Deployment in another namespace", result: isAvailable,
-			objects: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}},
-		{name: "prune rejected", objects: objects{newFoo(renamed, observed), ours, replacement},
-			answers: answers{deleteDeployment: webhook}, requests: []string{getFoo, getNew, pruneDeployment, updateStatus},
-			result: denied},
-		{name: "prune fails", objects: objects{newFoo(renamed, progressing), ours, replacement},
-			answers: answers{deleteDeployment: unavailable}, requests: []string{getFoo, getNew, pruneDeployment, updateStatus},
-			result: result{"", "etcd has no leader", "True DeploymentAvailable"}},
-
-		{name: "admission changes the image", objects: objects{newFoo()},
-			answers: answers{createDeployment: mutating(withImage("mirror/nginx"))}, requests: []string{createDeployment, updateStatus},
-			result: overridden(imageOverridden)},
-		{name: "admission removes labels", objects: objects{newFoo()}, answers: answers{createDeployment: mutating(withoutLabels)},
-			requests: []string{createDeployment, updateStatus}, result: overridden(labelsOverridden)},
-		{name: "admission overrides a correction", objects: objects{newFoo(observed), drifted},
-			answers: answers{patchDeployment: returning(drifted)}, requests: []string{getFoo, patchReplicas, updateStatus},
-			result: overridden(replicasOverridden)},
-	} {
-		// In a bubble the clock stands still, and a backoff does not end.
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.objects...)
-				f.answers, f.config.Image = test.answers, cmp.Or(test.image, f.config.Image)
-				verifyError(t, f.syncHandler(t.Context(), objectRef), test.result.err)
-				f.verifyRequests(t, test.requests...)
-				f.verifyEvents(t, test.result.events)
-				if test.objects != nil {
-					f.verifyReady(t, test.result.ready)
-				}
-				if want := test.deployment; want != nil {
-					got := f.deployment(t, want.Name)
-					if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !reflect.DeepEqual(got.Labels, want.Labels) ||
-						!reflect.DeepEqual(got.OwnerReferences, want.OwnerReferences) {
-						t.Errorf("Deployment = %v, want %v", got, want)
-					}
-				}
-				if test.status != nil {
-					got := f.foo(t).Status
-					if got.Conditions = nil; !reflect.DeepEqual(&got, test.status) {
-						t.Errorf("status = %+v, want %+v", got, test.status)
-					}
-				}
-				if test.answers == nil || test.result.err == "" || strings.Contains(test.result.ready, foostatus.DeploymentOverridden) {
-					// Nothing is left to do for now.
-					f.fillCaches(t)
-					verifyError(t, f.syncHandler(t.Context(), objectRef), test.result.err)
-					f.verifyRequests(t)
-					f.verifyEvents(t, "")
-				}
-			})
-		})
-	}
-}
-
-// Others may cause syncs at any rate, but not writes: within the backoff, which doubles, there is one.
-func TestWritesAreBounded(t *testing.T) {
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
-	renamed := withDeploymentName("new-deployment")
-	replacement := newDeploymentFor(newFoo(renamed), available)
-	rolledOut, overridden := newFoo(observing(newDeploymentFor(newFoo()))), returning(drifted)
-	nobody := func(*testing.T, *fixture) {}
-	replicas := int32(9)
-	scale := func(t *testing.T, f *fixture) { f.edit(t, ours, withReplicas(replicas)) }
-	scaleElsewhere := func(t *testing.T, f *fixture) {
-		replicas++
-		scale(t, f)
-	}
-	remove := func(_ *testing.T, f *fixture) {
-		_ = f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment") // If it exists.
-	}
-	for name, test := range map[string]struct {
-		objects   objects
-		answers   answers
-		interfere func(*testing.T, *fixture)
-		write     string
-	}{
-		"restored at once": {objects{newFoo(observing(ours)), drifted}, nil, scale, patchDeployment},
-		"restored at once, status cannot be written": {objects{newFoo(), drifted}, answers{updateStatus: unavailable}, scale,
-			patchDeployment},
-		"restored at once, another status cannot be written": {objects{rolledOut, drifted}, answers{updateStatus: unavailable}, scale,
-			patchDeployment},
-		"another value at once":                     {objects{newFoo(observing(ours)), ours}, nil, scaleElsewhere, updateStatus},
-		"deleted at once":                           {objects{newFoo(observing(ours)), ours}, nil, remove, createDeployment},
-		"deleted at once, status cannot be written": {objects{newFoo()}, answers{updateStatus: unavailable}, remove, createDeployment},
-		"patch is rejected":                         {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: webhook}, nobody, patchDeployment},
-		"patch is rejected, status cannot be written": {objects{newFoo(), drifted},
-			answers{patchDeployment: webhook, updateStatus: unavailable}, nobody, patchDeployment},
-		"patch is overridden by admission, status cannot be written": {objects{newFoo(), drifted},
-			answers{patchDeployment: overridden, updateStatus: unavailable}, nobody, patchDeployment},
-		"prune is rejected": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, answers{deleteDeployment: webhook}, nobody,
-			deleteDeployment},
-		"prune is rejected, status cannot be written": {objects{newFoo(renamed, observing(replacement)), ours, replacement},
-			answers{deleteDeployment: webhook, updateStatus: unavailable}, nobody, deleteDeployment},
-		"prune is rejected after a patch, status cannot be written": {
-			objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), available, withoutLabels)},
-			answers{deleteDeployment: webhook, updateStatus: unavailable}, nobody, deleteDeployment},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.objects...)
-				f.answers = test.answers
-				for i := range 3 {
-					writes := 0
-					for range 10 {
-						test.interfere(t, f)
-						f.fillCaches(t)
-						_ = f.syncHandler(t.Context(), objectRef) // It may fail.
-						writes += strings.Count(strings.Join(f.takeRequests(), ";"), test.write)
-					}
-					if backoff := f.writer.RetryAfter(newFoo()); writes != 1 || backoff != time.Second<<i {
-						t.Errorf("round %d: %d writes within a backoff of %s, want 1 within %s", i, writes, backoff, time.Second<<i)
-					}
-					f.endBackoff()
-				}
-			})
-		})
-	}
-}
-
-// What others do costs a bounded number of requests, however long it lasts. Resyncs, every 30 s, cost none.
-func TestRequestsInAnHour(t *testing.T) {
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
-	for name, test := range map[string]struct {
-		objects objects
-		answers answers
-		want    map[string]int
-	}{
-		"overridden by admission": {objects{newFoo(observing(ours)), drifted}, answers{patchDeployment: returning(drifted)},
-			map[string]int{"get foos": 13, "patch deployments": 13, "update foos/status": 1}},
-		"rejected": {objects{newFoo()}, answers{createDeployment: webhook},
-			map[string]int{"get foos": 12, "create deployments": 13, "update foos/status": 1}},
-		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, map[string]int{"update foos/status": 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.objects...)
-				f.answers = test.answers
-				stop, returned := f.run(t)
-				for range 120 {
-					advance(30 * time.Second)
-					f.updateFoo(f.foo(t), f.foo(t))
-				}
-				stop()
-				must(t, <-returned)
-				got := map[string]int{}
-				for _, request := range f.takeRequests() {
-					got[strings.Join(strings.Fields(request)[:2], " ")]++
-				}
-				if !maps.Equal(got, test.want) {
-					t.Errorf("requests = %v, want %v", got, test.want)
-				}
-			})
-		})
-	}
-}
-
-func TestRejectionIsReportedOnceTheStatusCanBeWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.answers = answers{createDeployment: webhook, updateStatus: unavailable}
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-		delete(f.answers, updateStatus)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "denied by a webhook")
-		f.verifyRequests(t, createDeployment, updateStatus, updateStatus)
-		f.verifyEvents(t, deniedEvent)
-		f.verifyReady(t, "False DeploymentRejected (stalled)")
-	})
-}
-
-// While one kind of write has been rejected for long, the others are made at once, and once it is accepted its backoff starts anew.
-func TestBackoffsAreIndependent(t *testing.T) {
-	const createNew, patchNew = "create deployments new-deployment", "patch deployments new-deployment"
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
-	renamed := withDeploymentName("new-deployment")
-	replacement := newDeploymentFor(newFoo(renamed), available)
-	remove := func(name string) func(*testing.T, *fixture) {
-		return func(t *testing.T, f *fixture) {
-			must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", name))
-		}
-	}
-	scale := func(deployment *appsv1.Deployment) func(*testing.T, *fixture) {
-		return func(t *testing.T, f *fixture) { f.edit(t, deployment, withReplicas(9)) }
-	}
-	for name, test := range map[string]struct {
-		objects  objects
-		rejected string
-		answer   answer
-		accepted bool // Is it accepted at last?
-		then     func(*testing.T, *fixture)
-		want     string
-	}{
-		"create, then create":        {objects{newFoo()}, createDeployment, webhook, true, remove("example-deployment"), createDeployment},
-		"create, then patch":         {objects{newFoo()}, createDeployment, webhook, true, scale(ours), patchDeployment},
-		"patch, then patch":          {objects{newFoo(observing(ours)), drifted}, patchDeployment, webhook, true, scale(ours), patchDeployment},
-		"patch, then create":         {objects{newFoo(observing(ours)), drifted}, patchDeployment, webhook, false, remove("example-deployment"), createDeployment},
-		"changed patch, then patch":  {objects{newFoo(observing(ours)), drifted}, patchDeployment, returning(drifted), true, scale(ours), patchDeployment},
-		"prune, then create":         {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, false, remove("new-deployment"), createNew},
-		"prune, then patch":          {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, false, scale(replacement), patchNew},
-		"prune accepted, then patch": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment, webhook, true, scale(replacement), patchNew},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.objects...)
-				f.answers[test.rejected] = test.answer
-				for range 10 {
-					if err := f.syncHandler(t.Context(), objectRef); err == nil {
-						t.Fatal("syncHandler() = nil although the write is rejected")
-					}
-					f.endBackoff()
-					f.fillCaches(t)
-				}
-				if test.accepted {
-					delete(f.answers, test.rejected)
-					must(t, f.syncHandler(t.Context(), objectRef))
-					advance(time.Second)
-				} else {
-					_ = f.syncHandler(t.Context(), objectRef) // It fails, and starts a long backoff.
-				}
-				test.then(t, f)
-				f.fillCaches(t)
-				_ = f.syncHandler(t.Context(), objectRef) // A prune is rejected still.
-				if got := f.takeRequests(); !slices.ContainsFunc(got, func(request string) bool { return strings.HasPrefix(request, test.want) }) {
-					t.Errorf("requests = %q, want %q", got, test.want)
-				}
-			})
-		})
-	}
-}
-
-func TestStalledIsReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo(observing(newDeploymentFor(newFoo()))), newDeploymentFor(newFoo(), withReplicas(9)))
-		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		for _, message := range []string{"denied", "denied again"} {
-			f.answers[patchDeployment] = failing(apierrors.NewBadRequest(message))
-			verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), message)
-			f.verifyRequests(t, getFoo, patchReplicas, updateStatus)
-			f.endBackoff()
-			f.fillCaches(t)
-		}
-		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
-			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
-		}
-	})
-}
-
-// racingIndexer is a cache that catches up just after a read.
-type racingIndexer struct {
-	cache.Indexer
-	catchUp func()
-}
-
-func (i racingIndexer) GetByKey(key string) (any, bool, error) {
-	defer i.catchUp()
-	return i.Indexer.GetByKey(key)
-}
-
-func TestCacheCatchesUpDuringRead(t *testing.T) {
-	f := newFixture(t, newFoo(), newDeploymentFor(newFoo(), available))
-	f.foosIndexer.Bookmark("10")
-	f.consistencyStore.WroteAt(objectRef, fooResource, "11")
-	f.foosLister = listers.NewFooLister(racingIndexer{f.foosIndexer, func() { f.foosIndexer.Bookmark("11") }})
-	verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
-	f.verifyRequests(t)
-}
-
-func TestOverriddenByAnotherController(t *testing.T) {
-	const message = "spec.replicas: desired 2, found 9"
-	const overrideDelay = 2 * time.Second // After the backoff.
-	synctest.Test(t, func(t *testing.T) {
-		ours := newDeploymentFor(newFoo(), available)
-		f := newFixture(t, newFoo(observing(ours)), ours)
-		for _, step := range []struct {
-			name      string
-			after     time.Duration
-			overrides bool // Does the other controller set its replicas before the sync?
-			patches   bool
-			err       string
-			events    string
-		}{
-			{"first drift", 0, true, true, "", syncedEvent},
-			{"overridden", 0, true, false, message, "Warning DeploymentOverridden " + message},
-			{"end of backoff", time.Second - 1, false, false, message, ""},
-			{"after backoff", 1, false, true, message, ""},
-			{"overridden again", 0, true, false, message, ""},
-			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
-			{"after second backoff", 1, false, true, message, ""},
-			{"overridden soon after third backoff", 4*time.Second + overrideDelay - 1, true, true, message, ""},
-			{"not overridden", 8*time.Second + overrideDelay - 1, false, false, message, ""},
-			{"held for longer than the backoff", 1, false, false, "", ""},
-			{"drift later", time.Minute, true, true, "", syncedEvent},
-			{"overridden later", 0, true, false, message, "Warning DeploymentOverridden " + message},
-			{"after first backoff", time.Second, false, true, message, ""},
-		} {
-			advance(step.after)
-			if step.overrides {
-				f.edit(t, ours, withReplicas(9))
-				f.fillCaches(t)
-			}
-			before := f.foo(t).Status
-			if err := f.syncHandler(t.Context(), objectRef); fmt.Sprint(err) != cmp.Or(step.err, "<nil>") {
-				t.Errorf("%s: error = %v, want %q", step.name, err, step.err)
-			}
-			var want []string
-			if step.patches {
-				want = append(want, getFoo, patchReplicas)
-			}
-			if !equality.Semantic.DeepEqual(before, f.foo(t).Status) {
-				want = append(want, updateStatus)
-			}
-			t.Log(step.name)
-			f.verifyRequests(t, want...)
-			f.verifyEvents(t, step.events)
-			f.verifyReady(t, map[bool]string{true: "True DeploymentAvailable", false: "False DeploymentOverridden (stalled)"}[step.err == ""])
-			f.fillCaches(t)
-		}
-	})
-}
-
-func TestHandlers(t *testing.T) {
-	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid")) // It desires the same Deployment.
-	v8, superseded := withResourceVersion("8"), withName("superseded")
-	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels)
-	another, another8 := newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
-
-	type handle func(f *fixture)
-	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
-	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
-	inBackoff := func(from, to *samplev1alpha1.Foo) handle {
-		return func(f *fixture) {
-			f.writer.StartBackoff(to)
-			f.updateFoo(from, to)
-		}
-	}
-	deleteFoo := func(obj any) handle { return func(f *fixture) { f.enqueueFoo(obj, "deleted") } }
-	add := func(deployment *appsv1.Deployment) handle {
-		return func(f *fixture) { f.addDeployment(deployment, false) }
-	}
-	update := func(from, to *appsv1.Deployment) handle { return func(f *fixture) { f.updateDeployment(from, to) } }
-	remove := func(obj any) handle { return func(f *fixture) { f.deleteDeployment(obj) } }
-
-	// What is enqueued, by priority, and the Foos whose backoff is reset.
-	const (
-		none      = ""
-		low       = "low: example-foo"
-		high      = "high: example-foo"
-		highReset = "high: example-foo, reset: example-foo"
-		bothReset = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
-	)
-	for _, test := range []struct {
-		name   string
-		handle handle
-		want   string
-	}{
-		{"Foo added", addFoo(false), high},
-		{"Foo of the initial list", addFoo(true), low},
-		{"Foo resynced", updateFoo(), low},
-		{"spec changed", updateFoo(v8, withGeneration(2)), highReset},
-		{"status changed", updateFoo(v8, observing(ours)), none}, // It is enqueued later.
-		{"Foo resynced, in backoff", inBackoff(newFoo(observing(ours)), newFoo(observing(ours))), none},
-		{"Foo resynced, in backoff, newest spec not observed", inBackoff(newFoo(), newFoo()), low},
-		{"spec changed, in backoff", inBackoff(newFoo(), newFoo(v8, observing(ours), withGeneration(2))), highReset},
-		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
-		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
-		{"Foo deleted", deleteFoo(newFoo()), high},
-		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high},
-
-		{"Deployment added", add(ours), high},
-		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
-		{"not controlled", add(another), none},
-		{"earlier Foo", add(newDeploymentFor(newFoo(withUID("earlier-uid")))), none},
-		{"Deployment changed", update(ours, ours8), high},
-		{"Deployment resynced", update(ours, ours), none},
-		{"not controlled, changed", update(another, another8), none},
-		{"released", update(ours, another8), bothReset},
-		{"adopted", update(another, ours8), bothReset},
-		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
-			high},
-		{"deleted", remove(ours), bothReset},
-		{"not controlled, deleted", remove(another), bothReset},
-		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
-		{"tombstone", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}), bothReset},
-		{"tombstone without object", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}), bothReset},
-		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
-				f := newFixture(t, newFoo(), waiting)
-				keys := []cache.ObjectName{objectRef, cache.MetaObjectToName(waiting)}
-				for _, key := range keys {
-					f.workqueue.AddRateLimited(key)
-				}
-				f.workqueue.AddLowPriority(cache.ObjectName{}) // What is handed out before it has high priority.
-				test.handle(f)
-
-				names := map[string][]string{}
-				for priority := "high"; f.workqueue.Len() > 0; {
-					key, _ := f.workqueue.Get()
-					if key == (cache.ObjectName{}) {
-						priority = "low"
-						continue
-					}
-					names[priority] = append(names[priority], key.Name)
-				}
-				for _, key := range keys {
-					if f.workqueue.NumRequeues(key) == 0 {
-						names["reset"] = append(names["reset"], key.Name)
-					}
-				}
-				var got []string
-				for list, names := range names {
-					slices.Sort(names) // An index has no order, nor has a map.
-					got = append(got, list+": "+strings.Join(names, " "))
-				}
-				slices.Sort(got)
-				if got := strings.Join(got, ", "); got != test.want {
-					t.Errorf("got %q, want %q", got, test.want)
-				}
-			})
-		})
-	}
-}
-
-// Whoever writes a status, of the Deployment or of the Foo, causes one sync per statusDelay, however fast that is.
-func TestStatusDelay(t *testing.T) {
-	v8 := withResourceVersion("8")
-	for name, update := range map[string]func(f *fixture){
-		"Deployment": func(f *fixture) {
-			f.updateDeployment(newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, v8))
-		},
-		"Foo": func(f *fixture) { f.updateFoo(newFoo(), newFoo(v8, observing(newDeploymentFor(newFoo())))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, newFoo())
-				update(f)
-				advance(statusDelay - 1)
-				update(f)
-				for i, after := range []time.Duration{0, 1, time.Hour} {
-					advance(after)
-					synctest.Wait()
-					if got, want := f.workqueue.Len(), min(i, 1); got != want {
-						t.Errorf("%d keys are queued, want %d", got, want)
-					}
-				}
-			})
-		})
-	}
-}
-
-func TestProcessNextWorkItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.answers[getDeployment] = returning(newDeploymentFor(newFoo(), notControlled))
-		for i, step := range []struct {
-			create  answer
-			result  string
-			delay   time.Duration
-			log     string
-			retries int // of the workqueue
-		}{
-			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{conflict, "conflict", 10 * time.Millisecond, "", 2},
-			{notFound, "conflict", 20 * time.Millisecond, "", 3},
-			{terminating, "conflict", 40 * time.Millisecond, "", 4},
-			{webhook, "stalled", time.Second, "", 0},
-			{webhook, "stalled", 2 * time.Second, "", 0},
-			{webhook, "stalled", 4 * time.Second, "", 0},
-			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{webhook, "stalled", 8 * time.Second, "", 0},     // Errors of both kinds in turns do not reset each other's backoff.
-			{exists, "stalled", 5 * time.Millisecond, "", 1}, // A name conflict is no error of a write.
-			{webhook, "stalled", 16 * time.Second, "", 0},
-			{unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 10 * time.Millisecond, "a bug", 2},
-			{nil, "stale", staleCacheDelay, "", 2},
-			{nil, "success", time.Hour, "", 0},
-			{webhook, "stalled", time.Second, "", 0},
-		} {
-			f.answers[createDeployment] = step.create
-			f.foosIndexer.Bookmark(strconv.Itoa(i))
-			if step.result == "stale" {
-				f.consistencyStore.WroteAt(objectRef, fooResource, strconv.Itoa(i+1))
-			}
-			f.workqueue.Add(objectRef)
-			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
-			if !f.processNextWorkItem(klog.NewContext(t.Context(), logger)) {
-				t.Fatal("processNextWorkItem() = false")
-			}
-			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-			if !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
-				t.Errorf("step %d: log = %s, want the result %q", i, log, step.result)
-			}
-			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
-				t.Errorf("step %d: log = %s, want the error %q", i, log, step.log)
-			}
-			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
-				t.Errorf("step %d: NumRequeues() = %d, want %d", i, got, step.retries)
-			}
-			advance(step.delay - time.Nanosecond)
-			synctest.Wait()
-			if f.workqueue.Len() != 0 {
-				t.Errorf("step %d: queued again before %s", i, step.delay)
-			}
-			advance(time.Nanosecond)
-			synctest.Wait()
-			if got, want := f.workqueue.Len() == 1, step.result != "success"; got != want {
-				t.Errorf("step %d: queued again after %s: %v, want %v", i, step.delay, got, want)
-			}
-		}
-		f.workqueue.ShutDown()
-		f.workqueue.Get()
-		if f.processNextWorkItem(t.Context()) {
-			t.Error("processNextWorkItem() = true after the shutdown")
-		}
-	})
-}
-
-func TestRunDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo(), newFoo(withName("second-foo")), newFoo(withName("third-foo")))
-		creating, proceed := make(chan struct{}, 3), make(chan struct{})
-		f.answers[createDeployment] = func(clienttesting.Action) (runtime.Object, error) {
-			creating <- struct{}{}
-			<-proceed
-			return nil, nil
-		}
-		stop, returned := f.run(t)
-		<-creating
-		stop()
-		synctest.Wait()
-		if len(returned) > 0 {
-			t.Fatalf("Run() = %v while a sync is running", <-returned)
-		}
-		close(proceed)
-		must(t, <-returned)
-		if got := f.takeRequests(); !strings.HasPrefix(got[len(got)-1], "update foos/status") {
-			t.Errorf("requests = %q, want the running sync to finish", got)
-		}
-		if len(creating) > 0 {
-			t.Error("another sync was started after ctx was done")
-		}
-	})
-}
-
-// hangingClient is a clientset whose creations of Deployments last until their context is done.
-type hangingClient struct {
-	kubernetes.Interface
-	typedappsv1.AppsV1Interface
-	typedappsv1.DeploymentInterface
-}
-
-func (c hangingClient) AppsV1() typedappsv1.AppsV1Interface                { return c }
-func (c hangingClient) Deployments(string) typedappsv1.DeploymentInterface { return c }
-func (hangingClient) Create(ctx context.Context, _ *appsv1.Deployment, _ metav1.CreateOptions) (*appsv1.Deployment, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-func TestRunShutdownTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
-		f := newFixtureWithoutController(t, newFoo())
-		f.newController(t, Config{ShutdownTimeout: time.Minute})
-		f.writer = writer.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager, nil)
-		stop, returned := f.run(t)
-		advance(time.Hour)
-		start := time.Now()
-		stop()
-		verifyError(t, <-returned, "1m0s")
-		if got := time.Since(start); got != time.Minute {
-			t.Errorf("Run() returned after %s, want the timeout", got)
-		}
-	})
-}
-
-// An earlier leader may have written for a newer spec than that of a Foo that has not changed since the workers were started.
-func TestFirstWriteAfterStart(t *testing.T) {
-	for resourceVersion, want := range map[string][]string{"10": {getFoo, patchReplicas}, "11": {patchReplicas}} {
-		synctest.Test(t, func(t *testing.T) {
-			foo := newFoo(withResourceVersion(resourceVersion))
-			f := newFixture(t, foo, newDeploymentFor(foo, withReplicas(9)))
-			f.answers["list foos "] = returning(&samplev1alpha1.FooList{
-				ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []samplev1alpha1.Foo{*foo},
-			})
-			stop, returned := f.run(t)
-			advance(time.Second)
-			f.verifyRequests(t, append(want, updateStatus)...)
-			stop()
-			must(t, <-returned)
-		})
-	}
-}
-
-func TestRunWithoutSyncedCaches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.deploymentsSynced = func() bool { return false }
-		stop, returned := f.run(t)
-		advance(time.Hour)
-		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
-			t.Errorf("requests = %q, want Run() to wait", got)
-		}
-		stop()
-		must(t, <-returned)
-	})
-}
-
-func TestRunWithRunningInformers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixtureWithoutController(t, newFoo(), newFoo(withName("panicking-foo"), withDeploymentName("panicking")))
-		f.fakeRecorder = nil // Events go to the API server.
-		f.kubeInformers.Apps().V1().Deployments().Informer()
-		f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer()
-		f.answers["create deployments panicking"] = func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }
-		stop, returned := f.run(t)
-		advance(time.Minute)
-		f.verifyReady(t, "False DeploymentProgressing") // The only worker has survived the panics.
-		if got := f.takeRequests(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "create events ") }) {
-			t.Errorf("requests = %q, want an event", got)
-		}
-		f.edit(t, newDeployment(newFoo()), available, withResourceVersion("8"))
-		advance(time.Minute)
-		f.verifyReady(t, "True DeploymentAvailable")
-		stop()
-		must(t, <-returned)
-	})
-}
-
-// TestClassicAPI uses what tests of the classic sample-controller use.
-func TestClassicAPI(t *testing.T) {
-	foo := newFoo()
-	f := newFixtureWithoutController(t, foo)
-	_, ctx := ktesting.NewTestContext(t)
-	fooInformer := f.sampleInformers.Samplecontroller().V1alpha1().Foos()
-	c := NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
-	t.Cleanup(c.eventBroadcaster.Shutdown)
-	c.foosSynced = func() bool { return true }
-	c.deploymentsSynced = func() bool { return true }
-	c.recorder = record.NewFakeRecorder(10)
-	must(t, fooInformer.Informer().GetIndexer().Add(foo))
-	key, err := cache.ObjectToName(foo)
-	must(t, err)
-	must(t, c.syncHandler(ctx, key))
-	f.verifyRequests(t, createDeployment, updateStatus)
-	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
-		t.Errorf("created %v, want %v", got.Spec, want.Spec)
-	}
-	c.handleObject(newDeployment(foo))
-	c.workqueue.ShutDown()
-	if !c.processNextWorkItem(ctx) || c.processNextWorkItem(ctx) {
-		t.Error("processNextWorkItem() does not return whether there was an item")
-	}
-}
-
-func TestTrim(t *testing.T) {
-	full := func(object metav1.Object) {
-		object.SetAnnotations(map[string]string{"note": "value"})
-		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
-	}
-	withoutManagedFields := func(object metav1.Object) { object.SetManagedFields(nil) }
-	anotherKind := func(object metav1.Object) { object.GetOwnerReferences()[0].Kind = "Bar" }
-	metadataOf := func(d *appsv1.Deployment) *appsv1.Deployment {
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name, UID: d.UID,
-			ResourceVersion: d.ResourceVersion, Generation: d.Generation, OwnerReferences: d.OwnerReferences}}
-	}
-	for name, test := range map[string]struct{ obj, want any }{
-		"Deployment of a Foo": {newDeploymentFor(newFoo(), available, full), newDeploymentFor(newFoo(), available, full, withoutManagedFields)},
-		"not controlled":      {newDeploymentFor(newFoo(), available, full, notControlled), metadataOf(newDeploymentFor(newFoo(), notControlled))},
-		"another controller":  {newDeploymentFor(newFoo(), available, full, anotherKind), metadataOf(newDeploymentFor(newFoo(), anotherKind))},
-		"Foo":                 {newFoo(full), newFoo(full, withoutManagedFields)},
-	} {
-		if got := trimmed(t, test.obj); !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: trim() = %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 // choices makes choices of the bytes of a fuzzer, and the first of each when there are no more.
 type choices []byte
 
@@ -1262,61 +1304,4 @@ func anyDeployment(c *choices, name string) *appsv1.Deployment {
 		*replicas = pick[int32](c, 0, 1, 2, 3)
 	}
 	return d
-}
-
-// FuzzSyncHandler syncs any Foo among any Deployments. A Deployment that the Foo does not control is never changed, and after a few
-// syncs there is nothing left to do.
-func FuzzSyncHandler(f *testing.F) {
-	random := rand.NewChaCha8([32]byte{})
-	for range 300 {
-		data := make([]byte, 40)
-		_, _ = random.Read(data) // It never fails.
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c := choices(data)
-		foo := anyFoo(&c)
-		existing := objects{foo}
-		for _, name := range []string{"a", "b", "c"} {
-			if pick(&c, true, false) {
-				existing = append(existing, anyDeployment(&c, name))
-			}
-		}
-		synctest.Test(t, func(t *testing.T) { // The clock stands still, and a backoff does not end.
-			f := newFixture(t, existing...)
-			var err error
-			for range 3 { // Create or correct, prune, and report.
-				err = f.syncHandler(t.Context(), objectRef)
-				f.fillCaches(t)
-			}
-			if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
-				t.Errorf("error = %v, and then %v of the same state", err, again)
-			}
-			if requests := f.takeRequests(); err == nil && len(requests) > 0 {
-				t.Errorf("requests = %q although nothing is left to do", requests)
-			}
-			for _, object := range existing[1:] {
-				before := object.(*appsv1.Deployment)
-				if foo.Controls(before) {
-					continue
-				}
-				if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
-					t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
-				}
-			}
-		})
-	})
-}
-
-// BenchmarkNoOpSync measures what a resync costs for each Foo in its steady state.
-func BenchmarkNoOpSync(b *testing.B) {
-	deployment := newDeploymentFor(newFoo(), available)
-	f := newFixture(b, newFoo(observing(deployment)), deployment)
-	b.ReportAllocs()
-	for b.Loop() {
-		must(b, f.syncHandler(b.Context(), objectRef))
-	}
-	if requests := f.takeRequests(); len(requests) > 0 {
-		b.Fatalf("requests = %q", requests)
-	}
 }

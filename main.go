@@ -25,12 +25,12 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/election"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/options"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/server"
 	"k8s.io/sample-controller/pkg/signals"
 )
@@ -160,7 +160,7 @@ func trim(obj any) (any, error) {
 	deployment, ok := obj.(*appsv1.Deployment)
 	switch {
 	case !ok:
-	case samplev1alpha1.ControllerRef(deployment) == nil:
+	case ownership.ControllerRef(deployment) == nil:
 		deployment.Labels, deployment.Annotations = nil, nil
 		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
 	default:

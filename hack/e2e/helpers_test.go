@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/cluster"
 )
@@ -211,7 +212,7 @@ func setController(t *testing.T, namespace, deploymentName string, foo *samplev1
 	t.Helper()
 	owners := []metav1.OwnerReference{}
 	if foo != nil {
-		owners = append(owners, *metav1.NewControllerRef(foo, samplev1alpha1.FooKind))
+		owners = append(owners, *metav1.NewControllerRef(foo, ownership.FooKind))
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
 	requireNoError(t, err)
@@ -236,7 +237,7 @@ func findDeployment(t *testing.T, namespace, name string) (*appsv1.Deployment, e
 	return kubeClient.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
 }
 
-// waitForReplicas waits until the newest generation of a Foo is Ready, with this number of desired and available replicas in the
+// waitForReplicas waits until the latest generation of a Foo is Ready, with this number of desired and available replicas in the
 // Deployment and in the status of the Foo.
 func waitForReplicas(t *testing.T, namespace, name string, replicas int32) {
 	t.Helper()
@@ -263,7 +264,7 @@ func waitForReplicasWithin(t *testing.T, timeout time.Duration, namespace, name 
 	})
 }
 
-// waitForStalled waits until the newest generation of a Foo is Stalled for a reason, and returns its Ready condition.
+// waitForStalled waits until the latest generation of a Foo is Stalled for a reason, and returns its Ready condition.
 func waitForStalled(t *testing.T, namespace, name, reason string) *metav1.Condition {
 	t.Helper()
 	var ready *metav1.Condition

@@ -23,6 +23,7 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -103,7 +104,7 @@ func (h *history) record(object metav1.Object, deleted bool) {
 	}
 }
 
-// isReconciled reports whether the newest generation of a Foo is Ready or Stalled.
+// isReconciled reports whether the latest generation of a Foo is Ready or Stalled.
 func isReconciled(foo *samplev1alpha1.Foo) bool {
 	return foo.Status.ObservedGeneration == foo.Generation &&
 		(meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionReady) ||
@@ -234,7 +235,7 @@ func controllerRef(object any) *metav1.OwnerReference {
 	if err != nil {
 		return nil
 	}
-	return samplev1alpha1.ControllerRef(accessor)
+	return ownership.ControllerRef(accessor)
 }
 
 // checkDelete checks a delete request against the earlier requests. Each live read of a Foo permits one deletion: usedReads holds those

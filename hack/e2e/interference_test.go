@@ -202,7 +202,7 @@ func TestRestoredReplicas(t *testing.T) {
 	}
 	sleep(t, interferenceDuration-time.Since(begin))
 	checkCorrections(t, namespace, before, 1)
-	checkEventCount(t, foo, "Synced", 3) // The Foo is created, then scaled, and the first correction is not known to be overridden.
+	checkEventCount(t, foo, "Synced", 2) // The Foo is created, then scaled.
 	waitForStalled(t, namespace, "scaled", "DeploymentOverridden")
 	stop()
 	kubectl(t, "scale", "-n", namespace, "foo/scaled", "--replicas=2")

@@ -263,7 +263,7 @@ func checkNoWritesAfterLoss(t *testing.T, user string, requests []faults.Request
 		case request.Code == http.StatusNotFound, request.Code == http.StatusConflict, request.Succeeded() && holder != identity:
 			if last.loss == "" {
 				losses++
-				loss := fmt.Sprintf("%s leases had been answered with %d and holder %q", request.Verb, request.Code, holder)
+				loss := fmt.Sprintf("the response to %s leases was %d with holder %q", request.Verb, request.Code, holder)
 				states = append(states, state{since: request.Responded, renewed: last.renewed, loss: loss})
 			}
 		}

@@ -34,7 +34,7 @@ var partialOutages = []struct {
 	{"patch deployments", []string{"patch"}, []string{"deployments"}, []string{"new", "renamed"}, true},
 	{"delete deployments", []string{"delete"}, []string{"deployments"}, []string{"new", "scaled", "drifted"}, true},
 	{"get deployments", []string{"get"}, []string{"deployments"}, []string{"new", "scaled", "drifted", "renamed"}, true},
-	{"get foos", []string{"get"}, []string{"foos"}, []string{"new", "scaled"}, true},
+	{"get foos", []string{"get"}, []string{"foos"}, []string{"new", "scaled", "drifted"}, true},
 	{"update foos/status", []string{"update"}, []string{"foos/status"}, []string{"new", "scaled", "drifted", "renamed"}, false},
 	{"events", []string{"create", "patch"}, []string{"events"}, []string{"new", "scaled", "drifted", "renamed"}, true},
 	{"list and watch foos", []string{"list", "watch"}, []string{"foos"}, []string{"drifted"}, false},

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -141,7 +142,7 @@ func (u *users) restoreInitialState() {
 		_, deployments, err := list(u.t.Context(), namespace)
 		requireNoError(u.t, err)
 		for _, deployment := range deployments {
-			if samplev1alpha1.ControllerRef(&deployment) == nil {
+			if ownership.ControllerRef(&deployment) == nil {
 				u.deleteDeployment(namespace, deployment.Name)
 			}
 		}
@@ -187,7 +188,7 @@ func (u *users) checkNamespace(namespace string, foos []samplev1alpha1.Foo, depl
 			return fmt.Errorf("Deployment %s/%s is being deleted", namespace, deployment.Name)
 		}
 		byName[deployment.Name] = deployment
-		if owner := samplev1alpha1.ControllerRef(deployment); owner != nil {
+		if owner := ownership.ControllerRef(deployment); owner != nil {
 			controlled[owner.UID] = append(controlled[owner.UID], deployment.Name)
 		}
 	}
@@ -221,7 +222,7 @@ func checkFoo(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, controlled
 		return errors.New("is neither Ready nor Stalled")
 	}
 	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	if deployment != nil && !foo.Controls(deployment) {
+	if deployment != nil && !ownership.Controls(foo, deployment) {
 		if ready.Reason != "ErrResourceExists" {
 			return errors.New("does not report the name conflict")
 		}
@@ -255,7 +256,7 @@ func (u *users) state() (state []string) {
 			state = append(state, toJSON(u.t, i, foo.Name, foo.Labels, foo.Finalizers, foo.Spec, foo.Status))
 		}
 		for _, deployment := range deployments {
-			state = append(state, toJSON(u.t, i, deployment.Name, deployment.Labels, samplev1alpha1.ControllerRef(&deployment).Name, deployment.Spec))
+			state = append(state, toJSON(u.t, i, deployment.Name, deployment.Labels, ownership.ControllerRef(&deployment).Name, deployment.Spec))
 		}
 	}
 	return state

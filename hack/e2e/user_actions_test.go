@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/e2e/faults"
 )
@@ -238,7 +239,7 @@ func (u *users) adopt(foo *declaredFoo) {
 		if err != nil {
 			return nil, err
 		}
-		deployment.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, samplev1alpha1.FooKind)}
+		deployment.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, ownership.FooKind)}
 		return client.Update(ctx, deployment, metav1.UpdateOptions{})
 	})
 }

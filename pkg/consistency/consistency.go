@@ -19,7 +19,7 @@ import (
 // ErrStale means that a cache is older than the known state of the API server, so the controller must not act on it yet.
 var ErrStale = errors.New("the cache is stale")
 
-// staleCacheTimeout is how long a cache may be older than a write. After it the write is taken to be lost, because etcd was
+// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost, because etcd was
 // restored from an older snapshot; preconditions make the API server reject what is then written because of a stale cache.
 const staleCacheTimeout = time.Minute
 
@@ -48,7 +48,7 @@ func NewStore(caches map[schema.GroupResource]cache.Store) *Store {
 	return &Store{caches: caches, writes: map[cache.ObjectName][]write{}}
 }
 
-// WroteAt records that a write for an owner was answered with resourceVersion.
+// WroteAt records the resourceVersion in the response to a write for an owner.
 func (s *Store) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

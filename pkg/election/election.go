@@ -5,14 +5,11 @@
 package election
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
 	"os"
 	"sync/atomic"
 	"time"
@@ -48,7 +45,7 @@ type Options struct {
 type Elector struct {
 	options Options
 	lock    *observedLock
-	// inFlight is the number of writes that the API server has not answered.
+	// inFlight is the number of writes to which the API server has not responded.
 	inFlight atomic.Int64
 }
 
@@ -192,25 +189,7 @@ func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 			}
 			return nil, ErrNotLeading
 		}
-		// The transport may wait for a connection, and send the request again through another one.
-		ctx, cancel := context.WithCancelCause(request.Context())
-		defer cancel(nil)
-		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-			if !e.Leading() {
-				cancel(ErrNotLeading)
-			}
-		}}
-		response, err := transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, trace)))
-		if err != nil {
-			return nil, cmp.Or(context.Cause(ctx), err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body) // It cannot be read once ctx is cancelled.
-		if err != nil {
-			return nil, err
-		}
-		response.Body = io.NopCloser(bytes.NewReader(body))
-		return response, nil
+		return transport.RoundTrip(request)
 	})
 }
 

@@ -6,9 +6,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -165,7 +162,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// newClient returns a fake client and the function that makes it answer updates of the Lease with a conflict: it does not compare
+// newClient returns a fake client and the function that makes it respond to updates of the Lease with a conflict: it does not compare
 // resourceVersions.
 func newClient() (client *fake.Clientset, conflict func()) {
 	client = fake.NewClientset()
@@ -244,7 +241,7 @@ func TestForbiddenLease(t *testing.T) {
 				start := time.Now()
 				err := newTestElector(client, "one").Run(t.Context(), untilDone)
 				if !errors.Is(err, forbidden) || !strings.Contains(err.Error(), "-leader-elect-resource-name") {
-					t.Errorf("Run() = %v, want the API server's answer and the flag", err)
+					t.Errorf("Run() = %v, want the API server's response and the flag", err)
 				}
 				if took := time.Since(start); took < options.ForbiddenTimeout || took > options.ForbiddenTimeout+2*options.RetryPeriod {
 					t.Errorf("Run() returned after %s, want %s", took, options.ForbiddenTimeout)
@@ -338,43 +335,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A write that waits for a connection is not sent if the Lease is lost meanwhile.
-func TestGuardWhileConnecting(t *testing.T) {
-	var requests atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		requests.Add(1)
-		fmt.Fprint(w, "response")
-	}))
-	server.EnableHTTP2 = true // As API servers have it.
-	server.StartTLS()
-	defer server.Close()
-	elector := newTestElector(fake.NewClientset(), "one")
-	elector.lock.renewed.Store(new(time.Now()))
-	transport := server.Client().Transport.(*http.Transport)
-	dial := transport.DialContext
-	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		elector.lock.renewed.Store(nil)
-		return dial(ctx, network, address)
-	}
-	client := http.Client{Transport: elector.Guard(transport)}
-	if _, err := client.Post(server.URL, "text/plain", strings.NewReader("a write")); !errors.Is(err, ErrNotLeading) {
-		t.Errorf("write: %v, want %v", err, ErrNotLeading)
-	}
-	elector.lock.renewed.Store(new(time.Now()))
-	response, err := client.Post(server.URL, "text/plain", strings.NewReader("a write"))
-	if err != nil {
-		t.Fatalf("write of the leader through the same connection: %v", err)
-	}
-	defer response.Body.Close()
-	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "response" {
-		t.Errorf("response = %q, %v", body, err)
-	}
-	if got := requests.Load(); got != 1 {
-		t.Errorf("the server got %d requests, want only that of the leader", got)
-	}
-}
-
-// The Lease is released only when the last write has been answered, or left to expire.
+// The Lease is released only after the response to the last write, or left to expire.
 func TestReleaseWaitsForWrites(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes      time.Duration
@@ -387,14 +348,14 @@ func TestReleaseWaitsForWrites(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := fake.NewClientset()
 				elector := newTestElector(client, "one")
-				var answered atomic.Bool
+				var responded atomic.Bool
 				transport := elector.Guard(roundTripper(func(*http.Request) (*http.Response, error) {
 					time.Sleep(test.takes)
 					if holder := *getLease(t, client).Spec.HolderIdentity; holder != "one" {
 						t.Errorf("holder = %q while a write is in flight", holder)
 					}
-					answered.Store(true)
-					return nil, errors.New("answered")
+					responded.Store(true)
+					return nil, errors.New("response")
 				}))
 				request := httptest.NewRequest(http.MethodPost, "/", nil)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -410,8 +371,8 @@ func TestReleaseWaitsForWrites(t *testing.T) {
 				if holder := *getLease(t, client).Spec.HolderIdentity; holder != test.wantHolder {
 					t.Errorf("holder = %q, want %q", holder, test.wantHolder)
 				}
-				time.Sleep(test.takes) // The long one is answered as well.
-				if _, err := transport.RoundTrip(request); !errors.Is(err, ErrNotLeading) || !answered.Load() {
+				time.Sleep(test.takes) // The long one has a response as well.
+				if _, err := transport.RoundTrip(request); !errors.Is(err, ErrNotLeading) || !responded.Load() {
 					t.Errorf("a write after the end: %v", err)
 				}
 			})

@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// observedLock is a lock that observes, in what the API server answers, whether this instance holds the Lease.
+// observedLock is a lock that observes, in the responses of the API server, whether this instance holds the Lease.
 type observedLock struct {
 	resourcelock.Interface
 

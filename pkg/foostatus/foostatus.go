@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +41,6 @@ type StalledError struct {
 	Reason string
 	// Message is for people.
 	Message string
-	// RetryAfter is the delay of the next retry. If it is 0, the workqueue's rate limiter determines it.
-	RetryAfter time.Duration
 }
 
 // Error returns the message.
@@ -54,9 +51,9 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns err as a StalledError if the API server rejects an object for what it is, and err itself otherwise. It does so
-// as Invalid, as Forbidden (quota, policy, missing permission), or, through an admission webhook, as BadRequest or
-// RequestEntityTooLarge. Objects in a namespace that is being deleted are not rejected for what they are.
+// AsStalled returns err as a StalledError if the API server rejects the object itself, and err otherwise. It does so as Invalid, as
+// Forbidden (quota, policy, missing permission), or, through an admission webhook, as BadRequest or RequestEntityTooLarge. In a namespace
+// that is being deleted every object is Forbidden, which is not about the object.
 func AsStalled(err error) error {
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
@@ -65,6 +62,9 @@ func AsStalled(err error) error {
 	}
 	return err
 }
+
+// IsObserved reports whether the status of a Foo is about its latest generation.
+func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
 // New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the two
 // must be given. The lastTransitionTime of a condition changes only if its status does.

@@ -320,3 +320,14 @@ func TestAsStalled(t *testing.T) {
 		}
 	}
 }
+
+func TestIsObserved(t *testing.T) {
+	for observedGeneration, want := range map[int64]bool{0: false, 1: false, 2: true} {
+		foo := &samplev1alpha1.Foo{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: samplev1alpha1.FooStatus{ObservedGeneration: observedGeneration},
+		}
+		if got := IsObserved(foo); got != want {
+			t.Errorf("IsObserved() = %v with observedGeneration %d of 2, want %v", got, observedGeneration, want)
+		}
+	}
+}

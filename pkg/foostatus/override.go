@@ -38,7 +38,7 @@ func Overridden(found, desired *appsv1.Deployment) *StalledError {
 	return &StalledError{Reason: DeploymentOverridden, Message: truncated(strings.Join(differences, "; "))}
 }
 
-// Reported returns the error that the status of a Foo reports for its newest spec, if it has the given reason, and nil otherwise.
+// Reported returns the error that the status of a Foo reports for its latest generation, if it has the given reason, and nil otherwise.
 func Reported(foo *samplev1alpha1.Foo, reason string) error {
 	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
 	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {

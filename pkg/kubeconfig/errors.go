@@ -41,7 +41,7 @@ func Explain(err error) error {
 }
 
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An API server that
-// answers, but with an error, is no reason to end: the informers retry.
+// responds with an error is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -71,5 +71,5 @@ func (w *WatchErrors) Last() error {
 	if last := w.last.Load(); last != nil {
 		return *last
 	}
-	return errors.New("the API server has not answered all lists")
+	return errors.New("the API server has not responded to all lists")
 }

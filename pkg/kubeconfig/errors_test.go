@@ -56,7 +56,7 @@ func TestWatchErrors(t *testing.T) {
 	ctx := klog.NewContext(t.Context(), logger)
 	watchErrors, reflector := &WatchErrors{}, newReflector(&samplev1alpha1.Foo{})
 	if err := watchErrors.Last(); err == nil {
-		t.Error("Last() = nil before any error, want that there is no answer yet")
+		t.Error("Last() = nil before any error, want that there is no response yet")
 	}
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
 	watchErrors.Handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))

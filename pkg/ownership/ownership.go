@@ -1,8 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership finds, in informers' caches, the Deployments of a Foo, the Foo that controls an object, and the Foos that desire a
-// Deployment.
+// Package ownership says which Foo controls an object, and finds in the informers' caches what a Foo controls, and who waits for a name.
 package ownership
 
 import (
@@ -11,12 +10,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
+
+// FooKind is the group, version and kind in owner references to a Foo.
+var FooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
 const (
 	byFooUID         = "fooUID"
@@ -25,22 +28,37 @@ const (
 
 // DeploymentIndexers index Deployments by the UID of the Foo that controls them.
 var DeploymentIndexers = cache.Indexers{byFooUID: func(obj any) ([]string, error) {
-	if controllerRef := samplev1alpha1.ControllerRef(obj.(*appsv1.Deployment)); controllerRef != nil {
+	if controllerRef := ControllerRef(obj.(*appsv1.Deployment)); controllerRef != nil {
 		return []string{string(controllerRef.UID)}, nil
 	}
 	return nil, nil
 }}
 
-// FooIndexers index Foos by the namespace/name of the Deployment that they desire.
+// FooIndexers index Foos by their namespace and spec.deploymentName.
 var FooIndexers = cache.Indexers{byDeploymentName: func(obj any) ([]string, error) {
 	foo := obj.(*samplev1alpha1.Foo)
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
 
+// ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, and nil otherwise.
+func ControllerRef(object metav1.Object) *metav1.OwnerReference {
+	controllerRef := metav1.GetControllerOfNoCopy(object)
+	if controllerRef == nil || schema.FromAPIVersionAndKind(controllerRef.APIVersion, controllerRef.Kind).GroupKind() != FooKind.GroupKind() {
+		return nil
+	}
+	return controllerRef
+}
+
+// Controls reports whether a Foo is the controller of an object. UIDs are compared: an earlier Foo of the same name is another Foo.
+func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
+	controllerRef := ControllerRef(object)
+	return controllerRef != nil && controllerRef.UID == foo.UID
+}
+
 // ResolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer exists: then the garbage
 // collector deletes the object.
 func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
-	controllerRef := samplev1alpha1.ControllerRef(object)
+	controllerRef := ControllerRef(object)
 	if controllerRef == nil {
 		return nil
 	}
@@ -68,12 +86,13 @@ func Superseded(deployments cache.Indexer, foo *samplev1alpha1.Foo) (superseded 
 	return superseded
 }
 
-// FoosDesiring returns the Foos that desire a Deployment of a name, from a cache with FooIndexers.
-func FoosDesiring(foos cache.Indexer, deployment cache.ObjectName) (desiring []*samplev1alpha1.Foo) {
+// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their namespace, from a cache with
+// FooIndexers.
+func FoosByDeploymentName(foos cache.Indexer, deployment cache.ObjectName) (named []*samplev1alpha1.Foo) {
 	objects, err := foos.ByIndex(byDeploymentName, deployment.String())
 	utilruntime.Must(err) // The index exists.
 	for _, obj := range objects {
-		desiring = append(desiring, obj.(*samplev1alpha1.Foo))
+		named = append(named, obj.(*samplev1alpha1.Foo))
 	}
-	return desiring
+	return named
 }

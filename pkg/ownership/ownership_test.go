@@ -26,7 +26,7 @@ func newFoo(namespace, name, uid string) *samplev1alpha1.Foo {
 func newDeployment(namespace, name string, created int64, foo *samplev1alpha1.Foo) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, CreationTimestamp: metav1.Unix(created, 0),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, FooKind)},
 	}}
 }
 
@@ -39,6 +39,39 @@ func newIndexer(t *testing.T, indexers cache.Indexers, objects ...any) cache.Ind
 		}
 	}
 	return indexer
+}
+
+func TestControllerRef(t *testing.T) {
+	foo := newFoo("default", "example-foo", "uid")
+	for name, test := range map[string]struct {
+		change       func(*metav1.OwnerReference)
+		want         bool // Is it a Foo that controls the object?
+		wantControls bool // Is it this Foo?
+	}{
+		"this Foo":                   {func(*metav1.OwnerReference) {}, true, true},
+		"Foo of another API version": {func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" }, true, true},
+		"earlier Foo of the name":    {func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }, true, false},
+		"Foo of another group":       {func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1alpha1" }, false, false},
+		"another kind":               {func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }, false, false},
+		"owner but not controller":   {func(ref *metav1.OwnerReference) { ref.Controller = nil }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref := metav1.NewControllerRef(foo, FooKind)
+			test.change(ref)
+			another := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "another", UID: "another-uid"}
+			object := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{another, *ref}}
+			got := ControllerRef(object)
+			if (got != nil) != test.want || got != nil && got.UID != ref.UID {
+				t.Errorf("ControllerRef() = %v, want it: %v", got, test.want)
+			}
+			if got := Controls(foo, object); got != test.wantControls {
+				t.Errorf("Controls() = %v, want %v", got, test.wantControls)
+			}
+		})
+	}
+	if got := ControllerRef(&metav1.ObjectMeta{}); got != nil || Controls(foo, &metav1.ObjectMeta{}) {
+		t.Errorf("ControllerRef() = %v of an object without owners", got)
+	}
 }
 
 // The order does not depend on that of an index, which has none: otherwise a status would report each of them in turns.
@@ -63,14 +96,14 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-func TestFoosDesiring(t *testing.T) {
+func TestFoosByDeploymentName(t *testing.T) {
 	renamed := newFoo("default", "renamed", "renamed-uid")
 	renamed.Spec.DeploymentName = "other"
 	first, second := newFoo("default", "first", "first-uid"), newFoo("default", "second", "second-uid")
 	indexer := newIndexer(t, FooIndexers, first, second, renamed, newFoo("other", "first", "other-uid"))
-	got := FoosDesiring(indexer, cache.NewObjectName("default", "current"))
+	got := FoosByDeploymentName(indexer, cache.NewObjectName("default", "current"))
 	if len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
-		t.Errorf("FoosDesiring() = %v, want the two of that namespace that desire the Deployment", got)
+		t.Errorf("FoosByDeploymentName() = %v, want the two of that namespace with its name", got)
 	}
 }
 

@@ -23,43 +23,13 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
+	"k8s.io/sample-controller/pkg/ownership"
 )
 
-func TestMayBeStale(t *testing.T) {
-	for name, test := range map[string]struct {
-		resourceVersion                string
-		generation, observedGeneration int64
-		found, written                 bool
-		want                           bool
-	}{
-		"new":                        {resourceVersion: "9", generation: 1},
-		"not changed since start":    {resourceVersion: "10", generation: 1, found: true, want: true},
-		"renamed before start":       {resourceVersion: "9", generation: 2, observedGeneration: 1, want: true},
-		"renamed since start":        {resourceVersion: "11", generation: 2, observedGeneration: 1},
-		"changed since start":        {resourceVersion: "11", generation: 1, found: true},
-		"observed":                   {resourceVersion: "11", generation: 1, observedGeneration: 1, found: true, want: true},
-		"written already":            {resourceVersion: "11", generation: 1, written: true, want: true},
-		"resourceVersion not known":  {generation: 1, found: true},
-		"resourceVersions by number": {resourceVersion: "100", generation: 1, found: true},
-	} {
-		writer := New(nil, nil, nil, "", nil)
-		writer.Start(t.Context(), "10")
-		foo := &samplev1alpha1.Foo{
-			ObjectMeta: metav1.ObjectMeta{ResourceVersion: test.resourceVersion, Generation: test.generation},
-			Status:     samplev1alpha1.FooStatus{ObservedGeneration: test.observedGeneration},
-		}
-		if test.written {
-			writer.StartBackoff(foo)
-		}
-		var found *appsv1.Deployment
-		if test.found {
-			found = &appsv1.Deployment{}
-		}
-		if got := writer.mayBeStale(foo, found); got != test.want {
-			t.Errorf("%s: mayBeStale() = %v, want %v", name, got, test.want)
-		}
-	}
+func newFoo(generation int64) *samplev1alpha1.Foo {
+	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
 }
 
 func TestMergePatch(t *testing.T) {
@@ -116,10 +86,9 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-// A write is preceded by a live read of the Foo if the cached one may be stale.
+// A superseded Deployment is kept if a live read shows that the Foo has changed, whatever the cache says.
 func TestFooHasChanged(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
-	foo.Status.ObservedGeneration = 1
 	for change, edit := range map[string]func(*samplev1alpha1.Foo){
 		"spec":     func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "renamed" },
 		"UID":      func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" },
@@ -127,17 +96,11 @@ func TestFooHasChanged(t *testing.T) {
 	} {
 		live := foo.DeepCopy()
 		edit(live)
-		for name, write := range map[string]func(*Writer) error{
-			"prune":           func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) },
-			"correction":      createOrPatch(foo, deployment, deployment),
-			"second creation": createOrPatch(foo, nil, deployment),
-		} {
-			kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
-			sampleClient.AddReactor("get", "foos", returning(live, nil))
-			err := write(New(kubeClient, sampleClient, nil, "", nil))
-			if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
-				t.Errorf("%s before %s: error = %v, requests = %v, want ErrStale and none", change, name, err, kubeClient.Actions())
-			}
+		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+		sampleClient.AddReactor("get", "foos", returning(live, nil))
+		err := New(kubeClient, sampleClient, nil, "").Delete(t.Context(), foo, deployment, deployment)
+		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
+			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 		}
 	}
 }
@@ -146,7 +109,7 @@ func TestFooHasChanged(t *testing.T) {
 func TestCurrentHasChanged(t *testing.T) {
 	foo := newFoo(1)
 	cached := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)}},
+		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)}},
 		Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
 	}
 	for name, test := range map[string]struct {
@@ -166,7 +129,7 @@ func TestCurrentHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := New(kubeClient, sampleClient, nil, "", nil).Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
+		err := New(kubeClient, sampleClient, nil, "").Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
@@ -174,62 +137,73 @@ func TestCurrentHasChanged(t *testing.T) {
 	}
 }
 
-func createOrPatch(foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) func(*Writer) error {
-	return func(w *Writer) error {
-		_, _, err := w.CreateOrPatch(context.Background(), foo, found, desired)
-		return err
-	}
-}
-
 func returning(object runtime.Object, err error) clienttesting.ReactionFunc {
 	return func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err }
 }
 
-// After each write, and after the live read of a Deployment that exists already, the caches are stale until they have caught up.
+// After each write, and after the live read of a Deployment that exists already, the cache is stale until it has caught up.
 func TestWritesAreRecorded(t *testing.T) {
 	foo := newFoo(1)
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "foo", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, samplev1alpha1.FooKind)},
+		Namespace: "default", Name: "foo", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
 	}}
-	written, updated := deployment.DeepCopy(), foo.DeepCopy()
-	written.ResourceVersion, updated.ResourceVersion = "11", "11"
-	updated.Status.ObservedGeneration = 1
-	exists := apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo")
+	written := deployment.DeepCopy()
+	written.ResourceVersion = "11"
+	create := func(w *Writer) (*appsv1.Deployment, error) { return w.Create(t.Context(), foo, deployment) }
 	for name, test := range map[string]struct {
 		createErr error
-		write     func(*Writer) error
+		write     func(*Writer) (*appsv1.Deployment, error)
 		wantErr   error
 	}{
-		"create": {nil, createOrPatch(foo, nil, deployment), nil},
-		"patch":  {nil, createOrPatch(foo, deployment, deployment), nil},
-		"status": {nil, func(w *Writer) error { return w.UpdateStatus(t.Context(), foo, updated.Status) }, nil},
-		"exists": {exists, createOrPatch(foo, nil, deployment), consistency.ErrStale},
+		"create": {nil, create, nil},
+		"patch":  {nil, func(w *Writer) (*appsv1.Deployment, error) { return w.Patch(t.Context(), foo, deployment, deployment) }, nil},
+		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+			kubeClient := &kubefake.Clientset{}
 			kubeClient.AddReactor("create", "deployments", returning(written, test.createErr))
 			kubeClient.AddReactor("*", "deployments", returning(written, nil))
-			sampleClient.AddReactor("update", "foos", returning(updated, nil))
-			caches := map[schema.GroupResource]cache.Store{}
-			for _, resource := range []schema.GroupResource{appsv1.Resource("deployments"), samplev1alpha1.Resource("foos")} {
-				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-				store.Bookmark("10")
-				caches[resource] = store
-			}
-			store := consistency.NewStore(caches)
-			w := New(kubeClient, sampleClient, store, "", func(*appsv1.Deployment, *samplev1alpha1.Foo) {})
-			if err := test.write(w); !errors.Is(err, test.wantErr) {
-				t.Errorf("error = %v, want %v", err, test.wantErr)
+			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
+			cached.Bookmark("10")
+			store := consistency.NewStore(map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
+			if got, err := test.write(New(kubeClient, nil, store, "")); !errors.Is(err, test.wantErr) || err == nil && got != written {
+				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
 			}
 			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
-				t.Errorf("EnsureReady() = %v before the caches have caught up", err)
+				t.Errorf("EnsureReady() = %v before the cache has caught up", err)
 			}
-			for _, store := range caches {
-				store.Bookmark("11")
-			}
+			cached.Bookmark("11")
 			if err := store.EnsureReady(cache.MetaObjectToName(foo)); err != nil {
-				t.Errorf("EnsureReady() = %v once the caches have caught up", err)
+				t.Errorf("EnsureReady() = %v once the cache has caught up", err)
 			}
 		})
 	}
 }
+
+// What the API server rejects is a StalledError, unless it was read only.
+func TestRejections(t *testing.T) {
+	foo, denied := newFoo(1), apierrors.NewForbidden(appsv1.Resource("deployments"), "foo", errors.New("denied"))
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
+	}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(0))}}
+	for verb, test := range map[string]struct {
+		write func(*Writer) error
+		want  bool
+	}{
+		"create": {func(w *Writer) error { return second(w.Create(t.Context(), foo, deployment)) }, true},
+		"patch":  {func(w *Writer) error { return second(w.Patch(t.Context(), foo, deployment, deployment)) }, true},
+		"delete": {func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) }, true},
+		"get":    {func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) }, false},
+	} {
+		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+		kubeClient.AddReactor(verb, "deployments", returning(nil, denied))
+		kubeClient.AddReactor("get", "deployments", returning(deployment, nil))
+		sampleClient.AddReactor("get", "foos", returning(foo, nil))
+		err := test.write(New(kubeClient, sampleClient, nil, ""))
+		if _, got := errors.AsType[*foostatus.StalledError](err); err == nil || got != test.want {
+			t.Errorf("%s: error = %v, is a StalledError: %v, want %v", verb, err, got, test.want)
+		}
+	}
+}
+
+func second(_ *appsv1.Deployment, err error) error { return err }

@@ -57,7 +57,7 @@ func (r *fooReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ct
 		ctrl.LoggerFrom(ctx).V(2).Info("Reconciled Deployment", "deployment", deployment.Name, "result", result)
 	}
 
-	isObserved := foo.IsObserved()
+	isObserved := foo.Status.ObservedGeneration == foo.Generation
 	if err := r.updateStatus(ctx, &foo, deployment); err != nil {
 		return ctrl.Result{}, err
 	}

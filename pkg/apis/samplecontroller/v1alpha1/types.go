@@ -9,7 +9,7 @@ import (
 
 // Condition types of a Foo, by the convention of kstatus: Ready is set once the Foo has been reconciled, Stalled only while it is True.
 const (
-	// ConditionReady is True if all desired replicas of the newest spec are available.
+	// ConditionReady is True if all desired replicas of the latest generation are available.
 	ConditionReady = "Ready"
 	// ConditionStalled is True if the controller cannot make progress until a user acts.
 	ConditionStalled = "Stalled"
@@ -76,7 +76,7 @@ type FooStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
-	// has not reconciled the newest spec yet.
+	// has not reconciled the latest generation yet.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is

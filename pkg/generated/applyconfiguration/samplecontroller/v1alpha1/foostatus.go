@@ -22,7 +22,7 @@ type FooStatusApplyConfiguration struct {
 	// subresource reads it.
 	Selector *string `json:"selector,omitempty"`
 	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
-	// has not reconciled the newest spec yet.
+	// has not reconciled the latest generation yet.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is
 	// set, and True, only while the controller cannot make progress until a user acts: its reason and message say why.
