@@ -191,9 +191,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
-	timeout := c.config.ShutdownTimeout
-	timer := time.AfterFunc(timeout, func() {
-		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", timeout))
+	timer := time.AfterFunc(c.config.ShutdownTimeout, func() {
+		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", c.config.ShutdownTimeout))
 	})
 	defer timer.Stop()
 	running.Wait()
