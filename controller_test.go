@@ -218,12 +218,6 @@ func TestSyncHandler(t *testing.T) {
 			events:   prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), ready: isAvailable},
 		{name: "superseded gone", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: notFound},
 			requests: []string{getFoo, getNew, pruneDeployment}, err: "not found", ready: isAvailable},
-		{name: "superseded being deleted", given: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, deleting), replacement},
-			ready: isAvailable},
-		{name: "superseded not controlled",
-			given: objects{newFoo(renamed, observed), newDeploymentFor(newFoo(), available, notControlled), replacement}, ready: isAvailable},
-		{name: "Deployment in another namespace",
-			given: objects{newFoo(observed), ours, newDeploymentFor(newFoo(), withNamespace("other"), withName("other"), available)}, ready: isAvailable},
 		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
 		{name: "prune fails", given: objects{newFoo(renamed, progressing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
@@ -385,47 +379,6 @@ func TestRequestsInAnHour(t *testing.T) {
 	}
 }
 
-// However often a write was rejected, that it or another one is accepted starts the first backoff.
-func TestRejectionsStartNoBackoff(t *testing.T) {
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
-	renamed := withDeploymentName("new-deployment")
-	replacement := newDeploymentFor(newFoo(renamed), available)
-	accept := func(_ *testing.T, f *fixture) { f.responses = nil }
-	remove := func(t *testing.T, f *fixture) {
-		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-	}
-	for name, test := range map[string]struct {
-		given    objects
-		rejected string
-		then     func(*testing.T, *fixture)
-		want     string
-	}{
-		"creation":             {objects{newFoo()}, createDeployment, accept, createDeployment},
-		"patch":                {objects{newFoo(observing(ours)), drifted}, patchDeployment, accept, patchDeployment},
-		"patch, then creation": {objects{newFoo(observing(ours)), drifted}, patchDeployment, remove, createDeployment},
-		"prune, then patch": {objects{newFoo(renamed, observing(replacement)), ours, replacement}, deleteDeployment,
-			func(t *testing.T, f *fixture) { f.edit(t, replacement, withReplicas(9)) }, "patch deployments new-deployment"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, test.given...)
-				f.responses[test.rejected] = webhook
-				for range 10 {
-					verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
-					f.fillCaches(t)
-				}
-				test.then(t, f)
-				f.fillCaches(t)
-				_ = f.syncHandler(t.Context(), objectRef) // A prune is rejected still.
-				requests, backoff := strings.Join(f.takeRequests(), ";"), f.backoff.Get(backoffID(newFoo()))
-				if !strings.Contains(requests, test.want) || backoff != time.Second {
-					t.Errorf("requests = %s, backoff = %s, want %s and 1s", requests, backoff, test.want)
-				}
-			})
-		})
-	}
-}
-
 func TestStalledIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo(observing(newDeploymentFor(newFoo()))), newDeploymentFor(newFoo(), withReplicas(9)))
@@ -517,7 +470,7 @@ func TestOverriddenByAnotherController(t *testing.T) {
 			if !equality.Semantic.DeepEqual(before, f.foo(t).Status) {
 				want = append(want, updateStatus)
 			}
-			t.Log(step.name)
+			t.Log(step.name) // It precedes what the next lines print.
 			f.verifyRequests(t, want...)
 			f.verifyEvents(t, step.events)
 			f.verifyReady(t, map[bool]string{true: isAvailable, false: isOverridden}[step.err == ""])
@@ -685,7 +638,6 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"success", nil, "success", time.Hour, "", 0},
 			{"rejected after success", webhook, "stalled", 5 * time.Millisecond, "", 1},
 		} {
-			t.Log(step.name)
 			f.responses[createDeployment] = step.create
 			f.foosIndexer.Bookmark(strconv.Itoa(i))
 			if step.result == "stale" {
@@ -698,23 +650,23 @@ func TestProcessNextWorkItem(t *testing.T) {
 			}
 			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 			if !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
-				t.Errorf("log = %s, want the result %q", log, step.result)
+				t.Errorf("%s: log = %s, want the result %q", step.name, log, step.result)
 			}
 			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
-				t.Errorf("log = %s, want the error %q", log, step.log)
+				t.Errorf("%s: log = %s, want the error %q", step.name, log, step.log)
 			}
 			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
-				t.Errorf("NumRequeues() = %d, want %d", got, step.retries)
+				t.Errorf("%s: NumRequeues() = %d, want %d", step.name, got, step.retries)
 			}
 			advance(step.delay - time.Nanosecond)
 			synctest.Wait()
 			if f.workqueue.Len() != 0 {
-				t.Errorf("queued again before %s", step.delay)
+				t.Errorf("%s: queued again before %s", step.name, step.delay)
 			}
 			advance(time.Nanosecond)
 			synctest.Wait()
 			if got, want := f.workqueue.Len() == 1, step.result != "success"; got != want {
-				t.Errorf("queued again after %s: %v, want %v", step.delay, got, want)
+				t.Errorf("%s: queued again after %s: %v, want %v", step.name, step.delay, got, want)
 			}
 		}
 		f.workqueue.ShutDown()
