@@ -60,7 +60,7 @@ const (
 	// FieldManager is the manager in the managed fields of what this controller writes.
 	FieldManager = controllerAgentName
 	// DefaultImage is the image of the nginx container unless Config says otherwise.
-	DefaultImage = "nginx:latest"
+	DefaultImage  = "nginx:latest"
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
