@@ -80,9 +80,8 @@ type Config struct {
 
 // Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
 type Controller struct {
-	kubeclientset   kubernetes.Interface
-	sampleclientset clientset.Interface
-
+	kubeclientset      kubernetes.Interface
+	sampleclientset    clientset.Interface
 	deploymentsLister  appslisters.DeploymentLister
 	deploymentsIndexer cache.Indexer
 	deploymentsSynced  cache.InformerSynced
@@ -413,6 +412,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return deployment, false, err
 	}
 	c.backoff.Next(id, now)
+	time.AfterFunc(c.backoff.Get(id), func() { c.enqueueLowPriority(foo, "end of backoff") })           // What differs then is corrected.
 	if expected := c.desiredDeployment(foo, written); !equality.Semantic.DeepEqual(written, expected) { // Admission has changed it.
 		overridden = cmp.Or(overridden, error(foostatus.Overridden(written, expected)))
 	}
@@ -502,7 +502,7 @@ func (c *Controller) updateFooStatus(
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
 	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
-		metav1.UpdateOptions{FieldManager: FieldManager})
+		metav1.UpdateOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationIgnore}) // An older CRD is noticed below.
 	if apierrors.IsNotFound(err) && c.writer.EnsureCurrent(ctx, foo) == nil {
 		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
 	}
