@@ -70,16 +70,22 @@ func TestExercises(t *testing.T) {
 func copyRepository(t *testing.T, dir string) {
 	t.Helper()
 	output(t, root, "git", "clone", "--quiet", "--no-local", ".", dir)
-	changed := output(t, root, "git", "ls-files", "-z", "-mo", "--exclude-standard")
+	changed := output(t, root, "git", "diff", "--name-only", "--no-renames", "-z", "HEAD") +
+		output(t, root, "git", "ls-files", "-z", "-o", "--exclude-standard")
 	for path := range strings.SplitSeq(strings.TrimRight(changed, "\x00"), "\x00") {
+		target := filepath.Join(dir, path)
 		content, err := os.ReadFile(filepath.Join(root, path))
-		if path == "" || os.IsNotExist(err) {
+		switch {
+		case path == "":
 			continue
-		}
-		if err != nil {
+		case os.IsNotExist(err):
+			if err := os.Remove(target); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case err != nil:
 			t.Fatal(err)
 		}
-		target := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"k8s.io/sample-controller/pkg/foostatus"
 )
 
 // check reports whether an exercise is done, from the steps since it was begun, and what shows it.
@@ -105,23 +107,30 @@ func syncs(steps []Step) []completeSync {
 // isIdle reports whether a sync found nothing to do.
 func (s completeSync) isIdle() bool { return s.end.Result == "success" && len(s.requests) == 0 }
 
-// checkFirstLife wants a Foo whose Deployment was created, until a sync finds nothing to do and its key is not queued again.
+// checkFirstLife wants a Foo whose Deployment was created and is reported as available, and whose key is not queued again.
 func checkFirstLife(steps []Step) (why string, ok bool) {
 	created := first(steps, 0, isResponse("create", http.StatusCreated))
 	if created < 0 || first(steps, 0, isDone("create")) < 0 {
 		return "", false
 	}
+	key := steps[created].Key
+	available := first(steps, created, func(s Step) bool {
+		return s.Kind == "response" && s.Resource == foos+"/status" && s.Key == key && s.Status == http.StatusOK &&
+			strings.Contains(s.Raw, foostatus.DeploymentAvailable)
+	})
+	done := first(steps, available, func(s Step) bool {
+		return s.Kind == "queueDone" && s.Key == key && s.Merged == "" && !isQueued(steps, s)
+	})
+	if done < 0 {
+		return "", false
+	}
 	requests := 0
-	for _, s := range syncs(steps) {
-		if s.start.Key != steps[created].Key {
-			continue
-		}
-		requests += len(s.requests)
-		if requests > 0 && s.isIdle() && !isQueued(steps, s.end) {
-			return fmt.Sprintf("%d requests, and then a sync that made none", requests), true
+	for _, s := range steps[:done] {
+		if s.Kind == "request" && s.Key == key && s.Resource != "events" {
+			requests++
 		}
 	}
-	return "", false
+	return fmt.Sprintf("%d requests, and then the key is not queued any more", requests), true
 }
 
 // isQueued reports whether the key of a sync waits or is delayed at its end.
@@ -152,19 +161,20 @@ func checkLevel(steps []Step) (why string, ok bool) {
 	if frozen < 0 || thawed < 0 {
 		return "", false
 	}
-	changes, patches := 0, 0
+	changes, patches := 0, 0 // Until a sync has nothing to patch.
 	for _, s := range steps[frozen:thawed] {
 		if isDone("scale")(s) {
 			changes++
 		}
 	}
 	for _, s := range syncs(steps[thawed:]) {
+		before := patches
 		for _, request := range s.requests {
 			if request.Verb == "patch" && request.Lane == deployments {
 				patches++
 			}
 		}
-		if patches > 0 && s.isIdle() {
+		if patches > 0 && patches == before && s.end.Result == "success" {
 			return fmt.Sprintf("changes: %d, patches: %d", changes, patches), changes >= 3 && patches < changes
 		}
 	}
@@ -260,9 +270,15 @@ func checkConflict(steps []Step) (why string, ok bool) {
 	return fmt.Sprintf("a conflict, and success %.1f s later", found[2].Time.Sub(found[0].Time).Seconds()), true
 }
 
+// isNameConflict reports whether a step is the end of a sync that found a Deployment that the Foo does not control.
+func isNameConflict(s Step) bool {
+	_, message, _ := strings.Cut(foostatus.MessageResourceExists, "%q")
+	return s.Kind == "syncEnd" && s.Result == "stalled" && strings.HasSuffix(s.Error, message)
+}
+
 // checkName wants a Foo that waited for a name, and got it when that was free.
 func checkName(steps []Step) (why string, ok bool) {
-	found, ok := inOrder(steps, func(s Step) bool { return s.Kind == "sync" && s.Result == "conflict" }, isDone("deleteDeployment"),
+	found, ok := inOrder(steps, isNameConflict, isDone("deleteDeployment"),
 		func(s Step) bool { return s.Kind == "handler" && s.EventType == "delete" && s.Lane == deployments },
 		isResponse("create", http.StatusCreated))
 	if !ok || found[2].Object != found[3].Object {

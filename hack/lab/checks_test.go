@@ -32,12 +32,18 @@ func requests(verb, lane, name string) Step {
 func responds(verb string, status int) Step {
 	return Step{Kind: "response", Verb: verb, Lane: deployments, Status: status, Key: "default/a", Object: "default/a"}
 }
+func updatesStatus(status int, reason string) Step {
+	return Step{Kind: "response", Verb: "update", Resource: foos + "/status", Lane: foos, Status: status, Key: "default/a", Raw: reason}
+}
+func isDoneWith(key, merged string) Step { return Step{Kind: "queueDone", Key: key, Merged: merged} }
+func syncFails(result, err string) Step {
+	return Step{Kind: "syncEnd", Key: "default/a", Pod: "a", Result: result, Error: err}
+}
 func storesDeletion(lane string) Step { return Step{Kind: "stored", EventType: "DELETED", Lane: lane} }
 
 // passing are streams that pass, in which every step is necessary.
 var passing = map[string][]Step{
-	"first-life": {act("create"), syncStarts("default/a"), requests("create", deployments, "a"), responds("create", 201),
-		syncEnds("default/a", "success"), syncStarts("default/a"), syncEnds("default/a", "success")},
+	"first-life": {act("create"), responds("create", 201), updatesStatus(200, "DeploymentAvailable"), isDoneWith("default/a", "")},
 	"level": {ofPod("podFrozen", "a"), act("scale"), act("scale"), act("scale"), ofPod("podThawed", "a"),
 		syncStarts("default/a"), requests("patch", deployments, "a"), syncEnds("default/a", "success"), syncStarts("default/a"), syncEnds("default/a", "success")},
 	"tombstone": {fault("cutWatch"), act("deleteDeployment"), fault("healWatch"), handles(deployments, "tombstone")},
@@ -47,7 +53,7 @@ var passing = map[string][]Step{
 		Step{Kind: "queueDone", Key: "default/a", Merged: "processing"}},
 	"stale":      {fault("holdWatch"), requests("patch", deployments, "a"), syncEnds("default/a", "stale"), fault("releaseWatch"), syncEnds("default/a", "success")},
 	"conflict":   {responds("patch", 409), syncEnds("default/a", "conflict"), responds("patch", 200)},
-	"name":       {Step{Kind: "sync", Result: "conflict"}, act("deleteDeployment"), handles(deployments, "delete"), responds("create", 201)},
+	"name":       {syncFails("stalled", `Resource "a" already exists and is not managed by Foo`), act("deleteDeployment"), handles(deployments, "delete"), responds("create", 201)},
 	"killed":     {fault("killLeader"), ofPod("podExited", "a"), ofPod("leader", "b")},
 	"deposed":    {ofPod("podFrozen", "a"), ofPod("leader", "b"), ofPod("podExited", "a")},
 	"garbage":    {act("delete"), storesDeletion(foos), storesDeletion(deployments)},
@@ -64,20 +70,22 @@ var passing = map[string][]Step{
 // failing are streams that differ from those that pass in one thing that must not be, or must not be so.
 var failing = map[string]map[string][]Step{
 	"first-life": {
-		"the key is delayed":       slices.Insert(slices.Clone(passing["first-life"]), 4, Step{Kind: "queueAddAfter", Key: "default/a"}),
-		"the key waits":            slices.Insert(slices.Clone(passing["first-life"]), 6, Step{Kind: "queueAdd", Key: "default/a"}),
-		"the last sync fails":      replaced("first-life", 6, syncEnds("default/a", "error")),
-		"the last sync writes":     slices.Insert(slices.Clone(passing["first-life"]), 6, requests("update", foos, "a")),
-		"another Foo is left idle": replaced("first-life", 5, syncStarts("default/b"), syncEnds("default/b", "success")),
-		"create fails":             replaced("first-life", 0, Step{Stop: "act", Name: "create", Error: "exists"}),
+		"the key is delayed":         slices.Insert(slices.Clone(passing["first-life"]), 3, Step{Kind: "queueAddAfter", Key: "default/a"}),
+		"the key waits":              slices.Insert(slices.Clone(passing["first-life"]), 1, Step{Kind: "queueAdd", Key: "default/a"}),
+		"Done queues it again":       replaced("first-life", 3, isDoneWith("default/a", "processing")),
+		"another Foo is left idle":   replaced("first-life", 3, isDoneWith("default/b", "")),
+		"it is not available":        replaced("first-life", 2, updatesStatus(200, "DeploymentProgressing")),
+		"the status is not stored":   replaced("first-life", 2, updatesStatus(500, "DeploymentAvailable")),
+		"create fails":               replaced("first-life", 0, Step{Stop: "act", Name: "create", Error: "exists"}),
+		"the Deployment comes later": {act("create"), updatesStatus(200, "DeploymentAvailable"), responds("create", 201), isDoneWith("default/a", "")},
 	},
 	"level": {
-		"a patch for each change":         slices.Insert(slices.Clone(passing["level"]), 7, requests("patch", deployments, "a"), requests("patch", deployments, "a")),
-		"one change before the freeze":    replaced("level", 0, act("scale"), ofPod("podFrozen", "a")),
-		"one change after the thaw":       replaced("level", 3, ofPod("podThawed", "a"), act("scale")),
-		"the patch before the freeze":     append(slices.Clone(passing["level"][5:]), passing["level"][:5]...),
-		"a patch of something else":       replaced("level", 6, requests("patch", foos, "a")),
-		"no sync finds that all is equal": replaced("level", 9, syncEnds("default/a", "error")),
+		"a patch for each change":      slices.Insert(slices.Clone(passing["level"]), 7, requests("patch", deployments, "a"), requests("patch", deployments, "a")),
+		"one change before the freeze": replaced("level", 0, act("scale"), ofPod("podFrozen", "a")),
+		"one change after the thaw":    replaced("level", 3, ofPod("podThawed", "a"), act("scale")),
+		"the patch before the freeze":  append(slices.Clone(passing["level"][5:]), passing["level"][:5]...),
+		"a patch of something else":    replaced("level", 6, requests("patch", foos, "a")),
+		"no sync has nothing to patch": replaced("level", 9, syncEnds("default/a", "error")),
 	},
 	"tombstone": {
 		"an event":                    replaced("tombstone", 3, handles(deployments, "delete")),
@@ -118,6 +126,8 @@ var failing = map[string]map[string][]Step{
 		"another Deployment is created": replaced("name", 3, Step{Kind: "response", Verb: "create", Lane: deployments, Status: 201, Object: "default/other"}),
 		"the Foo is deleted":            replaced("name", 2, handles(foos, "delete")),
 		"it fails again":                replaced("name", 3, responds("create", 409)),
+		"another rejection":             replaced("name", 0, syncFails("stalled", "denied by a webhook")),
+		"another failure":               replaced("name", 0, syncFails("error", `Resource "a" already exists and is not managed by Foo`)),
 		"no handler is called for it":   replaced("name", 2, handles(deployments, "update")),
 	},
 	"killed": {"it leads again itself": replaced("killed", 2, ofPod("leader", "a"))},

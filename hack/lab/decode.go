@@ -21,6 +21,7 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
+	"k8s.io/sample-controller/pkg/ownership"
 )
 
 var decoder = func() runtime.Decoder {
@@ -63,7 +64,7 @@ func describe(object runtime.Object) decoded {
 		d.owner = objectName(d.namespace, d.name)
 		d.raw = summary("Foo", "generation", object.Generation, "spec", object.Spec, "status", object.Status)
 	case *appsv1.Deployment:
-		if controller := samplev1alpha1.ControllerRef(object); controller != nil {
+		if controller := ownership.ControllerRef(object); controller != nil {
 			d.owner = objectName(d.namespace, controller.Name)
 		}
 		var images []string

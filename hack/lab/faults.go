@@ -134,9 +134,9 @@ var faultActions = []action{
 		},
 	},
 	{
-		Name: "loseAnswer", Label: "Lose the next write's answer", Command: proxyOnly,
+		Name: "loseResponse", Label: "Lose the next write's response", Command: proxyOnly,
 		do: func(_ context.Context, l *lab, _ values) error {
-			l.injector.add(1, injection{"loseAnswer", faults.DropResponse})
+			l.injector.add(1, injection{"loseResponse", faults.DropResponse})
 			return nil
 		},
 	},

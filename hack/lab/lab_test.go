@@ -123,6 +123,19 @@ func (l *liveLab) waitIdle(replicas int) {
 	}
 }
 
+// waitBackoff waits until the backoff that the last write of a Deployment has started is over: the controller creates a Deployment that is
+// deleted earlier only then.
+func (l *liveLab) waitBackoff(backoff time.Duration) {
+	var written time.Time
+	steps, _ := l.lab.stream.after(0)
+	for _, s := range steps {
+		if s.Kind == "response" && s.Lane == deployments && s.Verb != "get" && s.Status < 300 {
+			written = s.Time
+		}
+	}
+	time.Sleep(time.Until(written.Add(backoff)))
+}
+
 func isReady(s Step, replicas int) bool {
 	return strings.Contains(s.Raw, fmt.Sprintf("%d of %d replicas available", replicas, replicas))
 }
@@ -137,9 +150,11 @@ func TestLab(t *testing.T) {
 	l.waitPassed("first-life")
 	l.do("acts/scale", `{"replicas":3}`)
 	l.waitIdle(3)
+	l.waitBackoff(time.Second)
 	l.do("acts/deleteDeployment", `{}`)
 	l.waitIdle(3)
 
+	l.waitBackoff(2 * time.Second)
 	l.do("exercises/tombstone", `{"action":"start"}`)
 	l.do("faults/cutWatch", `{"lane":"deployments"}`)
 	l.wait("the end of the watch", func(s Step) bool { return s.Kind == "watchEnd" && s.Lane == deployments })

@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,8 +52,7 @@ var messages = map[string]message{
 	"Foo is being deleted; leaving its Deployments to the garbage collector": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone"},
 	"Read Deployment from the cache": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read",
 		what: "read from the Indexer"},
-	"Deployment is not in the cache":           {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing", what: "not in the Indexer"},
-	"Deployment is not controlled by this Foo": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "conflict"},
+	"Deployment is not in the cache": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing", what: "not in the Indexer"},
 	"Deployment is being deleted; waiting until its name is free": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
 		result: "waiting"},
 	"Deployment is in its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "same",
@@ -64,8 +62,8 @@ var messages = map[string]message{
 	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
 		result: "read"},
 	"Deployment exists; read it from the API server": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read"},
-	"Deployment is in backoff": {stop: "sync", kind: "sync", lane: deployments, result: "backoff",
-		what: "has just been written: in backoff for {backoff}"},
+	"Not writing Deployment: backing off": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "backoff",
+		what: "not written: backing off for {backoff} after the last write"},
 	"Error syncing Foo; requeuing with backoff": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "error", what: "failed"},
 	"Created Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "created"},
 	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched: {patch}"},
@@ -308,24 +306,15 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	if s.Delay > 0 {
 		p.queue.addAfter(s.Key, l.at.Add(l.duration("requeueAfter")))
 	}
-	forget := func() {
-		forget := step
-		forget.Kind, forget.Retries, forget.Delay, forget.Code = "queueForget", s.Retries, 0, codeQueueForget
-		forget.What = "Forget: there were no retries"
+	switch s.Result {
+	case "success":
+		step.Kind, step.Retries, step.Delay, step.Code = "queueForget", s.Retries, 0, codeQueueForget
+		step.What = "Forget: there were no retries"
 		if s.Retries > 0 {
-			forget.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
+			step.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
 		}
-		t.emit(forget)
-	}
-	// The backoff of writes doubles from 1 s, and that of the rate limiter from 5 ms, so that it is no whole number of seconds.
-	isWriteBackoff := s.Result == "stalled" && s.Delay == math.Trunc(s.Delay)
-	switch {
-	case s.Result == "success":
-		forget()
-	case s.Result == "stale", isWriteBackoff:
-		if isWriteBackoff {
-			forget()
-		}
+		t.emit(step)
+	case "stale":
 		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("processNextWorkItem")
 		t.emit(step)
 	default:

@@ -101,7 +101,7 @@ func benchmarkFoos(b *testing.B, start func(*testing.B, *lab) int) {
 			b.Fatal(err)
 		}
 		for _, foo := range list.Items {
-			if foo.IsObserved() {
+			if foo.Status.ObservedGeneration == foo.Generation {
 				synced++
 			}
 		}

@@ -279,7 +279,7 @@ func TestTombstoneOfFoo(t *testing.T) {
 
 func TestNotEnqueued(t *testing.T) {
 	for lane, fields := range map[string][]any{
-		foos:        {"foo", map[string]string{"namespace": "default", "name": "a"}, "reason", "Deployment is in backoff"},
+		foos:        {"foo", map[string]string{"namespace": "default", "name": "a"}, "reason", "only status or metadata changed"},
 		deployments: {"object", map[string]string{"namespace": "default", "name": "a"}, "reason", "not controlled by a Foo that exists"},
 	} {
 		tr := newTracing(t)
@@ -290,18 +290,18 @@ func TestNotEnqueued(t *testing.T) {
 	}
 }
 
-// A Foo that is stalled is retried with the backoff of its writes if there is one, and else with that of the rate limiter.
-func TestStalled(t *testing.T) {
-	for delay, want := range map[string][]string{
-		"4s":    {"queueForget", "queueAddAfter", "syncEnd stalled", "queueDone"},
-		"320ms": {"queueAddRateLimited", "syncEnd stalled", "queueDone"},
-		"1.28s": {"queueAddRateLimited", "syncEnd stalled", "queueDone"},
+func TestRequeues(t *testing.T) {
+	for result, want := range map[string]string{
+		"stale": "queueAddAfter", "stalled": "queueAddRateLimited", "conflict": "queueAddRateLimited", "error": "queueAddRateLimited",
 	} {
 		tr := newTracing(t)
 		tr.log(0, "Started syncing", "foo", "default/a", "retries", 6)
 		tr.steps = nil
-		tr.log(1, "Finished syncing", "foo", "default/a", "result", "stalled", "duration", "1ms", "requeueAfter", delay, "err", "rejected")
-		tr.want(want...)
+		tr.log(1, "Finished syncing", "foo", "default/a", "result", result, "duration", "1ms", "requeueAfter", "1s", "err", "broken")
+		if s := tr.find(want); s.Delay != 1 || s.Why != result {
+			t.Errorf("%s: queued after %v s because of %q", result, s.Delay, s.Why)
+		}
+		tr.want(want, "syncEnd "+result, "queueDone")
 	}
 }
 

@@ -119,7 +119,7 @@ func TestInjectedFaultsAreObserved(t *testing.T) {
 	injector := &injector{}
 	o.proxy.SetRules(faults.Rule{Fault: injector.handle})
 	injector.add(1, injection{"failWrite", faults.RejectWithMessage(http.StatusConflict, metav1.StatusReasonConflict, "injected")})
-	injector.add(1, injection{"loseAnswer", faults.DropResponse})
+	injector.add(1, injection{"loseResponse", faults.DropResponse})
 	if _, err := o.client.Get(o.proxy.URL() + deploymentsPath + "/a"); err != nil {
 		t.Errorf("a fault was injected into a request that is no write: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestInjectedFaultsAreObserved(t *testing.T) {
 		t.Fatalf("got %v, want no response", response)
 	}
 	o.next()
-	if s := o.next(); s.Kind != "noResponse" || s.Name != "loseAnswer" {
+	if s := o.next(); s.Kind != "noResponse" || s.Name != "loseResponse" {
 		t.Errorf("got %+v, want that there is no response", s)
 	}
 }

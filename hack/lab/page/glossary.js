@@ -52,11 +52,12 @@ const glossary = (() => {
     handler: {
       title: "Event handlers",
       text: "Functions of the controller that the informer calls for each change, one after the other. They find the Foo that is affected, and " +
-        "add its key to the workqueue. They do nothing else: while one runs, all further events wait.",
+        "add its key to the workqueue, unless only the status or metadata of a Foo has changed: most of these changes are the controller's own. " +
+        "They do nothing else: while one runs, all further events wait.",
       arrows: [
         ["← FIFO", "the object, for an update also as it was before"],
         ["→ workqueue, Add", "the key of the Foo concerned, at once"],
-        ["→ workqueue, AddAfter", "the key with a delay, if only a status has changed: many such changes become one sync"],
+        ["→ workqueue, AddAfter", "the key with a delay, if the status of a Deployment has changed: many such changes become one sync"],
       ],
       terms: ["handler", "owner reference", "tombstone", "resync", "level-triggered"],
     },
@@ -68,8 +69,8 @@ const glossary = (() => {
         ["← handlers", "keys: Add, or AddAfter with a delay"],
         ["→ workers, Get", "the next key, high priority first"],
         ["← workers, Done", "the key may be handed out again"],
-        ["← workers, AddAfter", "the key with a delay: 1 s if the cache is stale, or the write backoff if a user has to act"],
-        ["← rate limiter", "the key of a sync that failed, with a growing delay"],
+        ["← workers, AddAfter", "the key with a delay of 1 s, if the cache is stale"],
+        ["← rate limiter", "the key of a sync that failed, or after which a user has to act, with a growing delay"],
         ["delayed → waiting", "a key whose delay has elapsed"],
       ],
       terms: ["workqueue", "Add", "Get", "Done", "priority", "requeue"],
@@ -102,7 +103,7 @@ const glossary = (() => {
   stops.request = { ...stops.worker, title: "Request", terms: ["resourceVersion", "conflict", "stale cache", "owner reference"],
     text: "A request of the controller to the API server. Those of a sync are the few live reads that a cache cannot replace, and writes." };
   stops.response = { ...stops.request, title: "Response",
-    text: "The answer of the API server to a request. After a write it has the object's new resourceVersion: the same with which the change " +
+    text: "What the API server sends back for a request. After a write it has the object's new resourceVersion: the same with which the change " +
       "comes back through the watch." };
   stops.act = { title: "Act", terms: ["level-triggered"], text: "What a user does, and the command that does the same." };
   stops.fault = { title: "Fault, or event of a process", terms: ["leader election", "relist"],

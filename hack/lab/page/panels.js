@@ -100,7 +100,8 @@ class Detail {
   aboutLoop(loop) {
     const stages = [
       ["request", `${loop.verb} ${loop.resource}`], ["response", `response: rv ${loop.resourceVersion}`], ["event", "its echo in the watch"],
-      ["indexer", "in the Indexer"], ["handler", "handler"], ["queue", "key queued"], ["sync", "sync"], ["syncEnd", `ends: ${loop.result || ""}`],
+      ["indexer", "in the Indexer"], ["handler", "handler"],
+      ...(loop.notQueued ? [["notQueued", `key not queued: ${loop.why || ""}`]] : [["queue", "key queued"], ["sync", "sync"], ["syncEnd", `ends: ${loop.result || ""}`]]),
     ];
     const find = (seq) => this.player.steps.find((step) => step.seq === seq);
     const response = find(loop.response);
@@ -330,8 +331,8 @@ class Actions {
   }
 
   async run(kind, name, values) {
-    const answer = await this.post(`${kind}/${name}`, values);
-    this.showCommand(answer.error ? `✕ ${answer.error}` : answer.command);
+    const response = await this.post(`${kind}/${name}`, values);
+    this.showCommand(response.error ? `✕ ${response.error}` : response.command);
   }
 
   showCommand(text) {

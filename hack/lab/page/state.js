@@ -31,7 +31,7 @@ const labState = (() => {
     waiting: new Map(), delayed: new Map(), processing: new Map(),
     retries: new Map(), // What the rate limiter remembers: key -> failures.
     workers: [],
-    open: new Map(), // Requests without an answer: seq -> request.
+    open: new Map(), // Requests without a response: seq -> request.
     requests: 0, syncs: 0, held: 0,
     quiet: { since: null, syncs: 0, resyncs: 0 },
   });
@@ -366,7 +366,7 @@ const labState = (() => {
 
   // isByWorker reports whether a worker adds the key that it processes, and not a handler.
   function isByWorker(pod, step) {
-    return pod.processing.has(step.key) && (step.why === "stale" || step.why === "stalled");
+    return pod.processing.has(step.key) && step.why === "stale";
   }
 
   function decide(pod, step, decision) {
@@ -376,7 +376,8 @@ const labState = (() => {
     cache.handler = { ...cache.handler, decisions: [...cache.handler.decisions, { ...decision, seq: step.seq }].slice(-3) };
   }
 
-  // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync.
+  // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync. It
+  // ends with the handler if that does not queue the key.
   function follow(state, step, lane) {
     const id = (at) => `${step.pod}/${lane}/${step.object}@${at}`;
     if (step.kind === "response" && isWrite(step) && step.status < 300 && step.resourceVersion && lane) {
@@ -394,12 +395,14 @@ const labState = (() => {
         state.loops.set(id(step.resourceVersion), { early: true, lane, object: step.object, resourceVersion: step.resourceVersion });
         if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
       }
-      if (state.loops.has(id(step.resourceVersion))) set(state.loops, id(step.resourceVersion), { [stage]: step.seq });
+      const loop = state.loops.get(id(step.resourceVersion));
+      if (loop && !loop[stage]) set(state.loops, id(step.resourceVersion), { [stage]: step.seq });
       return;
     }
-    if (["queueAdd", "queueAddAfter"].includes(step.kind)) {
+    if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind)) {
       for (const [key, loop] of state.loops) {
-        if (loop.handler && !loop.queue && !loop.key) set(state.loops, key, { queue: step.seq, key: step.key, queuePod: step.pod });
+        if (!loop.handler || loop.queue || loop.notQueued) continue;
+        set(state.loops, key, step.kind === "notEnqueued" ? { notQueued: step.seq, why: step.why } : { queue: step.seq, key: step.key, queuePod: step.pod });
       }
     }
     if (step.kind === "syncStart" || step.kind === "syncEnd") {
@@ -414,7 +417,7 @@ const labState = (() => {
   const loops = (state) => [...state.loops.values()].filter((loop) => loop.response);
   // loopOf returns the loop that a step is part of.
   const loopOf = (state, seq) => loops(state).find((loop) =>
-    [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.sync, loop.syncEnd].includes(seq));
+    [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.notQueued, loop.sync, loop.syncEnd].includes(seq));
 
   // shown returns the name of the pod that is worth watching: the leader, or else one that runs.
   function shown(state) {

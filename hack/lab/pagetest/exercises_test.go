@@ -106,6 +106,8 @@ func TestExercises(t *testing.T) {
 		"stale": func(p *page) {
 			p.fault("holdWatch", "lane", "deployments")
 			p.scale("1")
+			p.receive("the patch", isPatched)
+			p.scale("2")
 			p.receive("a sync with a stale cache", `step.kind === "syncEnd" && step.result === "stale"`)
 			p.stepUntil("that the write is not back yet", shows("#api-server", "own write not back yet"))
 			p.stepUntil("the reflector", shows("#reflector-deployments", "events held"))
@@ -114,7 +116,7 @@ func TestExercises(t *testing.T) {
 		"conflict": func(p *page) {
 			p.fault("holdWatch", "lane", "deployments")
 			p.on("editDeployment")
-			p.scale("2")
+			p.scale("3")
 			p.receive("the conflict", `step.kind === "response" && step.status === 409`)
 			p.stepUntil("the conflict at the worker", shows("#worker", "✕ 409"))
 			p.fault("releaseWatch")
@@ -198,11 +200,11 @@ func TestFaults(t *testing.T) {
 	p.on("create")
 	p.settle(1)
 
-	p.fault("loseAnswer")
+	p.fault("loseResponse")
 	p.scale("2")
 	p.receive("that there is no response", `step.kind === "noResponse"`)
 	p.stepUntil("that there is no response", shows("#worker", "✕ no response"))
-	p.shoot("fault-loseAnswer")
+	p.shoot("fault-loseResponse")
 	p.settle(2)
 	p.checkPicture()
 

@@ -67,9 +67,9 @@ func (p *page) do(kind, name string, fields map[string]string) {
 	}
 	p.get("document.querySelector('#command').hidden = true, 0")
 	p.click(form + " button")
-	p.eventually("the answer to "+name, "!document.querySelector('#command').hidden")
-	if answer := p.text("#command-text"); strings.HasPrefix(answer, "✕") {
-		p.Fatalf("%s: %s", name, answer)
+	p.eventually("the response to "+name, "!document.querySelector('#command').hidden")
+	if response := p.text("#command-text"); strings.HasPrefix(response, "✕") {
+		p.Fatalf("%s: %s", name, response)
 	}
 }
 
@@ -85,7 +85,7 @@ func (p *page) catchUp() {
 	p.get("lab.player.pause(), lab.player.seek(lab.player.steps.length), 0")
 }
 
-// settle waits until nothing has happened for a while and the sync found nothing to do, and shows that.
+// settle waits until nothing has happened for a while and a sync has found that the Deployment is in its desired state, and shows that.
 func (p *page) settle(replicas int) {
 	p.Helper()
 	ready := fmt.Sprintf("%d of %d replicas available", replicas, replicas)
@@ -93,7 +93,7 @@ func (p *page) settle(replicas int) {
 	p.eventually("nothing differs", `(() => {
 		const steps = lab.player.steps, last = steps.at(-1);
 		return Date.now() - last.at > 1000 && steps.findLastIndex((step) => step.kind === "sync" && step.result === "same")
-			> steps.findLastIndex((step) => step.kind === "request" && step.resource !== "events");
+			> steps.findLastIndex((step) => step.kind === "request" && step.resource === "deployments");
 	})()`)
 	p.catchUp()
 }

@@ -184,6 +184,19 @@ func TestState(t *testing.T) {
 			want:       "1,2,3,4,5,6,7,8",
 		},
 		{
+			name: "the loop of a write whose event queues nothing",
+			steps: `{"kind":"request","verb":"update","resource":"foos/status","object":"default/a","key":"default/a"}
+				{"kind":"response","verb":"update","resource":"foos/status","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
+				{"kind":"watchEvent","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"MODIFIED","echo":2}
+				{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"7"}
+				{"kind":"handler","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"update"}
+				{"kind":"notEnqueued","lane":"foos","object":"default/a","why":"only status or metadata changed"}
+				{"kind":"handler","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"resync"}
+				{"kind":"queueAdd","key":"default/a","priority":"low"}`,
+			expression: `labState.loops(state).map((loop) => [loop.handler, loop.notQueued, loop.why, loop.queue].join()).join("; ")`,
+			want:       "5,6,only status or metadata changed,",
+		},
+		{
 			name: "the loop of a write whose event is faster than its response",
 			steps: `{"kind":"request","verb":"create","resource":"deployments","object":"default/a"}
 				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"ADDED"}
