@@ -95,9 +95,8 @@ type Controller struct {
 	writer           *writer.Writer
 	// backoff paces the writes for each generation of a Foo, however often others change or delete its Deployment: the first one is made
 	// at once, and each one that the API server accepts starts a backoff.
-	backoff  *flowcontrol.Backoff
-	olderCRD sync.Once // It is logged once that the CRD is older than this controller.
-
+	backoff          *flowcontrol.Backoff
+	olderCRD         sync.Once // It is logged once that the CRD is older than this controller.
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
 	logger           klog.Logger
@@ -407,14 +406,17 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		logger.V(4).Info("Not writing Deployment: backing off", "backoff", c.backoff.Get(id))
 		return deployment, false, cmp.Or(overridden, error(foostatus.Overridden(deployment, desired)))
 	}
-	written, err := c.write(ctx, foo, deployment, desired)
+	written, err := c.write(klog.NewContext(ctx, logger), foo, deployment, desired)
 	if err != nil {
 		return deployment, false, err
 	}
 	c.backoff.Next(id, now)
-	time.AfterFunc(c.backoff.Get(id), func() { c.enqueueLowPriority(foo, "end of backoff") })           // What differs then is corrected.
 	if expected := c.desiredDeployment(foo, written); !equality.Semantic.DeepEqual(written, expected) { // Admission has changed it.
 		overridden = cmp.Or(overridden, error(foostatus.Overridden(written, expected)))
+	}
+	time.AfterFunc(c.backoff.Get(id), func() { c.enqueueLowPriority(foo, "end of backoff") }) // What differs then is corrected.
+	if overridden != nil {
+		time.AfterFunc(c.backoff.Get(id)+overrideDelay, func() { c.enqueueLowPriority(foo, "may no longer be overridden") })
 	}
 	return written, true, overridden
 }
@@ -440,12 +442,10 @@ func (c *Controller) findDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 // write creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
 func (c *Controller) write(ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
 	if found != nil {
-		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "deployment", klog.KObj(found),
-			"differences", foostatus.Overridden(found, desired).Message)
+		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "differences", foostatus.Overridden(found, desired).Message)
 		return c.writer.Patch(ctx, foo, found, desired)
 	}
-	// The cached Foo may have been deleted or renamed. If this is its first Deployment, creating it does no harm.
-	if foo.Status.ObservedGeneration > 0 || c.backoff.Get(backoffID(foo)) > 0 {
+	if foo.Status.ObservedGeneration > 0 || c.backoff.Get(backoffID(foo)) > 0 { // Not the first one: the Foo may be gone or renamed.
 		if err := c.writer.EnsureCurrent(ctx, foo); err != nil {
 			return nil, err
 		}

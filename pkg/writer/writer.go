@@ -46,7 +46,7 @@ func New(
 // Create creates the desired Deployment of a Foo, and returns the response. If the API server has a Deployment of that name already, a
 // live read shows which Foo, if any, controls it: the error is a name conflict, or says that the cache is stale.
 func (w *Writer) Create(ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(desired))
+	logger := klog.FromContext(ctx)
 	client := w.kubeclientset.AppsV1().Deployments(desired.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: w.fieldManager})
 	if err == nil {
@@ -81,8 +81,7 @@ func (w *Writer) Patch(ctx context.Context, foo *samplev1alpha1.Foo, found, desi
 	if err != nil {
 		return nil, foostatus.AsStalled(err)
 	}
-	klog.FromContext(ctx).V(2).Info("Patched Deployment", "deployment", klog.KObj(patched), "resourceVersion", patched.ResourceVersion,
-		"patch", string(patch))
+	klog.FromContext(ctx).V(2).Info("Patched Deployment", "resourceVersion", patched.ResourceVersion, "patch", string(patch))
 	w.wrote(foo, patched)
 	return patched, nil
 }
