@@ -21,12 +21,15 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify lint ## Run what has to pass before a push: checks, unit tests, end-to-end tests with a subset of the faults.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-unit test-docs test-monitoring
+test: verify test-unit test-e2e ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
 
+.PHONY: check
+check: lint verify-modules test-docs test-lab test-monitoring ## Check the rest: linters, go.mod files, documentation, lab, alerts.
+
+# Without flags, so that tests and go vet find the packages in Go's cache.
 .PHONY: build
 build: ## Build the controller binary.
-	CGO_ENABLED=0 go build -trimpath -o $(BIN)/sample-controller .
+	go build -o $(BIN)/sample-controller .
 
 .PHONY: cluster
 cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES=1.35 builds an older version.
@@ -36,8 +39,6 @@ cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
-	go -C hack/lab test $(RACE) -skip TestLab .
-	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
@@ -62,7 +63,6 @@ test-cluster: cluster ## Test the local Kubernetes.
 .PHONY: test-e2e
 test-e2e: build cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.
 	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip 'TestRandomWalks|TestEndurance' . -args -subset=$(or $(SUBSET),$(COMMIT))
-	go -C hack/lab test -count=1 -run TestLab .
 
 .PHONY: test-faults
 test-faults: cluster ## Run the end-to-end tests with the complete fault matrix and a random walk.
@@ -81,7 +81,13 @@ build-lab: build
 	@go -C hack/lab build -o ../../$(BIN)/lab .
 
 .PHONY: test-lab
-test-lab: build-lab cluster ## Test the page of the lab in a browser: Chromium.
+test-lab: build cluster ## Test the lab, except for what a browser shows of its page.
+	go -C hack/lab test $(RACE) -skip TestLab .
+	go -C hack/lab test -count=1 -run TestLab .
+	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
+
+.PHONY: test-lab-page
+test-lab-page: build-lab cluster ## Test the page of the lab in a browser: Chromium.
 	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
 
 .PHONY: lab-record
@@ -111,15 +117,19 @@ record-metrics: cluster build ## Record the metrics that the alerts are tested o
 	go -C hack/monitoring run ./record
 
 .PHONY: verify
-verify: ## Verify that generated files, go.mod and go.sum are up to date.
+verify: ## Verify that generated files are up to date and the code is formatted, and run go vet.
 	@hack/verify-codegen.sh
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
+	go vet ./...
+
+.PHONY: verify-modules
+verify-modules: ## Verify that all go.mod and go.sum are up to date.
 	@for module in $(MODULES) hack/tools; do go -C $$module mod tidy -diff || exit 1; done
 	@cd hack/cluster/controlplane && for file in *.mod; do go mod tidy -modfile=$$file -diff || exit 1; done
 
 .PHONY: lint
-lint: ## Run gofmt, go vet, staticcheck, loggercheck and actionlint.
-	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
-	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
+lint: ## Run go vet, staticcheck and loggercheck in all modules, and actionlint.
 	@for module in $(MODULES); do \
 	  echo "lint $$module" && go -C $$module vet ./... && \
 	  (tools=$$PWD/hack/tools/go.mod; cd $$module && packages=$$(go list ./... | grep -v /pkg/generated/) && \

@@ -31,7 +31,7 @@ func startLab(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
-		t.Fatalf("%v; make test-lab builds it", err)
+		t.Fatalf("%v; make test-lab-page builds it", err)
 	}
 	t.Cleanup(func() {
 		command.Process.Signal(syscall.SIGTERM)

@@ -128,7 +128,7 @@ func recordedPage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if output, err := exec.Command(*labBinary, "-docs="+dir).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v; make test-lab builds it\n%s", *labBinary, err, output)
+		t.Fatalf("%s: %v; make test-lab-page builds it\n%s", *labBinary, err, output)
 	}
 	path, err := filepath.Abs(filepath.Join(dir, "lab.html"))
 	if err != nil {
