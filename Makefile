@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/docs hack/e2e hack/image hack/lab hack/lab/pagetest hack/monitoring hack/release
+MODULES := . hack/cluster hack/cluster/faults hack/docs hack/e2e hack/image hack/lab hack/lab/pagetest hack/monitoring hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
 
@@ -59,6 +59,7 @@ test-release: ## Test the release build and the Helm chart.
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes.
 	go -C hack/cluster test -count=1 ./...
+	go -C hack/cluster/faults test -count=1 ./...
 
 .PHONY: test-e2e
 test-e2e: build cluster ## Run the end-to-end tests with a subset of the fault matrix, which changes with the commit or SUBSET=number.

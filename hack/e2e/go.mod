@@ -10,6 +10,7 @@ require (
 	k8s.io/client-go v0.37.2
 	k8s.io/sample-controller v0.0.0
 	k8s.io/sample-controller/hack/cluster v0.0.0
+	k8s.io/sample-controller/hack/cluster/faults v0.0.0
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 )
 
@@ -63,4 +64,5 @@ require (
 replace (
 	k8s.io/sample-controller => ../..
 	k8s.io/sample-controller/hack/cluster => ../cluster
+	k8s.io/sample-controller/hack/cluster/faults => ../cluster/faults
 )

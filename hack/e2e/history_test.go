@@ -25,7 +25,7 @@ import (
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	"k8s.io/sample-controller/pkg/ownership"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // history records all states of the Deployments, Foos and Leases of a namespace. A watch misses states if the API server is restarted

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"k8s.io/sample-controller/hack/cluster"
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // The shortest durations that leader election supports: a Lease counts in seconds.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // user is the user name of the controller, unless a test runs several instances. Permissions are bound to the group.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // restartingInstance is a controller that is started again when it exits, like a container by the kubelet.

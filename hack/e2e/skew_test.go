@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/sample-controller/pkg/ownership"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // olderCRDs are the CRDs of the classic sample-controller. Their category is that of the generated CRD, because kubectl caches discovery.

@@ -14,7 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // injector injects faults into the next writes, and delays requests.

@@ -11,7 +11,7 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/sample-controller v0.0.0
 	k8s.io/sample-controller/hack/cluster v0.0.0
-	k8s.io/sample-controller/hack/e2e v0.0.0
+	k8s.io/sample-controller/hack/cluster/faults v0.0.0
 )
 
 require (
@@ -63,5 +63,5 @@ require (
 replace (
 	k8s.io/sample-controller => ../..
 	k8s.io/sample-controller/hack/cluster => ../cluster
-	k8s.io/sample-controller/hack/e2e => ../e2e
+	k8s.io/sample-controller/hack/cluster/faults => ../cluster/faults
 )

@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // The states of an instance.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"k8s.io/sample-controller/hack/cluster"
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // BenchmarkFoos measures how long 1,000 Foos take until all have a status, in turns behind a proxy that records nothing, with the default

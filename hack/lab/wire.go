@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // observer observes the requests of an instance and the events that it gets.

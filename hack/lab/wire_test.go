@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
-	"k8s.io/sample-controller/hack/e2e/faults"
+	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
 // observed is a proxy with an observer in front of a server, and a client of the proxy.
