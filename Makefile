@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/cluster/faults hack/docs hack/e2e hack/image hack/lab hack/lab/pagetest hack/monitoring hack/release
+MODULES := . hack/cluster hack/cluster/faults hack/docs hack/e2e hack/lab hack/lab/pagetest hack/monitoring hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
 
@@ -44,16 +44,12 @@ test-unit: ## Run the unit tests.
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
 	go -C hack/docs test -count=1 -skip TestExercises ./...
 
-.PHONY: test-image
-test-image: ## Test the image build.
-	go -C hack/image test ./...
-
 .PHONY: test-monitoring
 test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
 	go -C hack/monitoring test -count=1 ./...
 
 .PHONY: test-release
-test-release: ## Test the release build and the Helm chart.
+test-release: ## Test the builds of the release, the image and the Helm chart.
 	go -C hack/release test -count=1 -timeout 30m ./...
 
 .PHONY: test-cluster
@@ -101,7 +97,7 @@ lab-docs: ## Write the lab's page in a single file, and its exercises, to docs.
 
 .PHONY: image
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.
-	@go -C hack/image build -o ../../$(BIN)/image .
+	@go -C hack/release build -o ../../$(BIN)/image ./image
 	@$(BIN)/image
 
 .PHONY: release

@@ -20,7 +20,7 @@ const binDir = root + "/.build/bin"
 var sources = map[string]string{
 	"sample-controller": ".",
 	"cluster":           "hack/cluster/cmd/cluster",
-	"image":             "hack/image",
+	"image":             "hack/release/image",
 }
 
 func newChecker(t *testing.T) *checker {
@@ -71,7 +71,7 @@ func TestBrokenCommands(t *testing.T) {
 		".build/bin/image -push":                                   false,
 		".build/bin/cluster run -- kubectl get foos":               false,
 		"export A=b; sleep 3":                                      false,
-		"go -C hack/image build .":                                 false,
+		"go -C hack/release build ./image":                                 false,
 		"make runs":                                                true,
 		"make deploy IMGE=a":                                       true,
 		"A=b make runs":                                            true,

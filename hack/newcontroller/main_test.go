@@ -36,7 +36,7 @@ func TestNewController(t *testing.T) {
 	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
 		command(t, dir, "make", target)
 	}
-	for _, module := range []string{"hack/cluster", "hack/cluster/faults", "hack/docs", "hack/e2e", "hack/image", "hack/lab", "hack/lab/pagetest", "hack/release"} {
+	for _, module := range []string{"hack/cluster", "hack/cluster/faults", "hack/docs", "hack/e2e", "hack/lab", "hack/lab/pagetest", "hack/release"} {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
 	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")

@@ -36,8 +36,8 @@ func (r *release) writeImage(ctx context.Context) (string, error) {
 	file := r.fileName("image.tar")
 	fmt.Fprintf(r.progress, "Writing %s\n", file)
 	builder := filepath.Join(r.work, "image")
-	if err := r.goCommand(ctx, filepath.Join(r.dir, "hack", "image"), nil, "build", "-o", builder, "."); err != nil {
-		return "", fmt.Errorf("compiling hack/image failed: %w", err)
+	if err := r.goCommand(ctx, filepath.Join(r.dir, "hack", "release"), nil, "build", "-o", builder, "./image"); err != nil {
+		return "", fmt.Errorf("compiling hack/release/image failed: %w", err)
 	}
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, builder, "-source="+r.dir, "-buildvcs=true", "-image="+r.image+":"+r.version,
@@ -50,7 +50,7 @@ func (r *release) writeImage(ctx context.Context) (string, error) {
 	}
 	digest := regexp.MustCompile(`(?m)^Digest: (sha256:[0-9a-f]{64})$`).FindStringSubmatch(output.String())
 	if digest == nil {
-		return "", errors.New("hack/image printed no digest")
+		return "", errors.New("hack/release/image printed no digest")
 	}
 	return digest[1], nil
 }
