@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/cluster/faults hack/docs hack/e2e hack/lab hack/lab/pagetest hack/monitoring hack/release
+MODULES := . hack/cluster hack/cluster/faults hack/doctest hack/e2e hack/lab hack/lab/pagetest hack/monitoring hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
 
@@ -42,7 +42,7 @@ test-unit: ## Run the unit tests.
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
-	go -C hack/docs test -count=1 -skip TestExercises ./...
+	go -C hack/doctest test -count=1 -skip TestExercises ./...
 
 .PHONY: test-monitoring
 test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
@@ -190,7 +190,7 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 
 .PHONY: test-new
 test-new: cluster ## Create a controller with unusual names and test it, and follow the exercises in docs/extending.md.
-	go -C hack/docs test -count=1 -timeout 20m -run TestExercises .
+	go -C hack/doctest test -count=1 -timeout 20m -run TestExercises .
 	go -C hack/newcontroller test -count=1 -timeout 20m ./...
 
 MODULES += hack/bench hack/newcontroller

@@ -5,7 +5,7 @@ go 1.26.0
 
 replace (
 	k8s.io/sample-controller/hack/cluster => ../cluster
-	k8s.io/sample-controller/hack/docs => ../docs
+	k8s.io/sample-controller/hack/doctest => ../doctest
 )
 
 require (
@@ -13,7 +13,7 @@ require (
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
 	k8s.io/gengo/v2 v2.0.0-20260408192533-25e2208e0dc3
-	k8s.io/sample-controller/hack/docs v0.0.0-00010101000000-000000000000
+	k8s.io/sample-controller/hack/doctest v0.0.0-00010101000000-000000000000
 )
 
 require (

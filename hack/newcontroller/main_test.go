@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/sample-controller/hack/docs"
+	"k8s.io/sample-controller/hack/doctest"
 )
 
 const root = "../.."
@@ -36,7 +36,7 @@ func TestNewController(t *testing.T) {
 	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
 		command(t, dir, "make", target)
 	}
-	for _, module := range []string{"hack/cluster", "hack/cluster/faults", "hack/docs", "hack/e2e", "hack/lab", "hack/lab/pagetest", "hack/release"} {
+	for _, module := range []string{"hack/cluster", "hack/cluster/faults", "hack/doctest", "hack/e2e", "hack/lab", "hack/lab/pagetest", "hack/release"} {
 		command(t, filepath.Join(dir, module), "go", "vet", "./...")
 	}
 	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")
@@ -45,9 +45,9 @@ func TestNewController(t *testing.T) {
 		t.Errorf("-version printed %q", version)
 	}
 	checkTraces(t, dir)
-	command(t, filepath.Join(dir, "hack/docs"), "go", "test", "-run", "TestLinks|TestReferences", ".")
+	command(t, filepath.Join(dir, "hack/doctest"), "go", "test", "-run", "TestLinks|TestReferences", ".")
 
-	if err := docs.ApplyExercises(dir); err != nil {
+	if err := doctest.ApplyExercises(dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, target := range []string{"generate", "test-unit"} {

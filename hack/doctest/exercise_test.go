@@ -3,7 +3,7 @@
 
 // new: leave out file: whoever has followed the exercises cannot apply them again.
 
-package docs
+package doctest
 
 import (
 	"os"

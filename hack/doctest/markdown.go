@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package docs checks the project's Markdown files: links, references to code, and command lines.
-package docs
+package doctest
 
 import (
 	"fmt"

@@ -1,5 +1,5 @@
 // Checks of the documentation, in a module of its own to keep them out of the controller's.
-module k8s.io/sample-controller/hack/docs
+module k8s.io/sample-controller/hack/doctest
 
 go 1.26.0
 
