@@ -71,7 +71,7 @@ func TestBrokenCommands(t *testing.T) {
 		".build/bin/image -push":                                   false,
 		".build/bin/cluster run -- kubectl get foos":               false,
 		"export A=b; sleep 3":                                      false,
-		"go -C hack/release build ./image":                                 false,
+		"go -C hack/release build ./image":                         false,
 		"make runs":                                                true,
 		"make deploy IMGE=a":                                       true,
 		"A=b make runs":                                            true,

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs checks the project's Markdown files: links, references to code, and command lines.
+// Package doctest checks the project's Markdown files: links, references to code, and command lines.
 package doctest
 
 import (
