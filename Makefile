@@ -8,7 +8,7 @@ RACE := $(if $(shell command -v cc),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
-MODULES := . hack/cluster hack/cluster/faults hack/doctest hack/e2e hack/lab hack/lab/pagetest hack/monitoring hack/release
+MODULES := . hack/cluster hack/cluster/faults hack/e2e hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
 
@@ -24,7 +24,7 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 test: verify test-unit test-e2e ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
 
 .PHONY: check
-check: lint verify-modules test-docs test-lab test-monitoring ## Check the rest: linters, go.mod files, documentation, lab, alerts.
+check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
 
 # Without flags, so that tests and go vet find the packages in Go's cache.
 .PHONY: build
@@ -39,14 +39,6 @@ cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
 	go test $(RACE) ./...
-
-.PHONY: test-docs
-test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
-	go -C hack/doctest test -count=1 -skip TestExercises ./...
-
-.PHONY: test-monitoring
-test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
-	go -C hack/monitoring test -count=1 ./...
 
 .PHONY: test-release
 test-release: ## Test the builds of the release, the image and the Helm chart.
@@ -69,32 +61,6 @@ test-faults: cluster ## Run the end-to-end tests with the complete fault matrix 
 soak: cluster ## Run random walks with faults for SOAK=30m; SEED=number SOAK=0 replays a failed walk.
 	go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0)
 
-.PHONY: lab
-lab: build-lab ## Watch the controller at work, and break it, on a page in the browser; TEXT=1 also prints each step.
-	@$(BIN)/lab $(if $(TEXT),-text)
-
-.PHONY: build-lab
-build-lab: build
-	@go -C hack/lab build -o ../../$(BIN)/lab .
-
-.PHONY: test-lab
-test-lab: build cluster ## Test the lab, except for what a browser shows of its page.
-	go -C hack/lab test $(RACE) -skip TestLab .
-	go -C hack/lab test -count=1 -run TestLab .
-	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
-
-.PHONY: test-lab-page
-test-lab-page: build-lab cluster ## Test the page of the lab in a browser: Chromium.
-	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
-
-.PHONY: lab-record
-lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built.
-	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl
-
-.PHONY: lab-docs
-lab-docs: ## Write the lab's page in a single file, and its exercises, to docs.
-	go -C hack/lab run . -docs=../../docs
-
 .PHONY: image
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.
 	@go -C hack/release build -o ../../$(BIN)/image ./image
@@ -108,10 +74,6 @@ release: ## Build the release VERSION=v1.2.3 of the commit into dist, with the i
 .PHONY: generate
 generate: ## Generate code and the CRD from the types in pkg/apis.
 	hack/update-codegen.sh
-
-.PHONY: record-metrics
-record-metrics: cluster build ## Record the metrics that the alerts are tested on, on a local Kubernetes.
-	go -C hack/monitoring run ./record
 
 .PHONY: verify
 verify: ## Verify that generated files are up to date and the code is formatted, and run go vet.
@@ -165,6 +127,49 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 	kubectl delete --ignore-not-found $(if $(NAMESPACE),-n $(NAMESPACE) -k artifacts/install/one-namespace,-k artifacts)
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
+# new: only with FULL=1
+MODULES += hack/doctest hack/lab hack/lab/pagetest hack/monitoring
+check: test-docs test-lab test-monitoring
+
+.PHONY: lab
+lab: build-lab ## Watch the controller at work, and break it, on a page in the browser; TEXT=1 also prints each step.
+	@$(BIN)/lab $(if $(TEXT),-text)
+
+.PHONY: build-lab
+build-lab: build
+	@go -C hack/lab build -o ../../$(BIN)/lab .
+
+.PHONY: test-lab
+test-lab: build cluster ## Test the lab, except for what a browser shows of its page.
+	go -C hack/lab test $(RACE) -skip TestLab .
+	go -C hack/lab test -count=1 -run TestLab .
+	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
+
+.PHONY: test-lab-page
+test-lab-page: build-lab cluster ## Test the page of the lab in a browser: Chromium.
+	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
+
+.PHONY: lab-record
+lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built.
+	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl
+
+.PHONY: lab-docs
+lab-docs: ## Write the lab's page in a single file, and its exercises, to docs.
+	go -C hack/lab run . -docs=../../docs
+
+.PHONY: test-docs
+test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
+	go -C hack/doctest test -count=1 -skip TestExercises ./...
+
+.PHONY: test-monitoring
+test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
+	go -C hack/monitoring test -count=1 ./...
+
+.PHONY: record-metrics
+record-metrics: cluster build ## Record the metrics that the alerts are tested on, on a local Kubernetes.
+	go -C hack/monitoring run ./record
+# new: end
+
 # new: leave out
 ifdef WITH
 $(if $(filter-out controller-runtime,$(WITH)),$(error WITH must be controller-runtime))
@@ -184,9 +189,9 @@ bench: cluster ## Benchmark the controller and others: two hours; 15 minutes wit
 	  ../../$(BIN)/bench $(if $(N)$(WORKERS),,-keep=.) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
 
 .PHONY: new
-new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database.
+new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database [FULL=1]; or update it: DIR= UPDATE=1.
 	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .
-	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)'
+	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(FULL),-full) $(if $(UPDATE),-update)
 
 .PHONY: test-new
 test-new: cluster ## Create a controller with unusual names and test it, and follow the exercises in docs/extending.md.

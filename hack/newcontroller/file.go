@@ -17,6 +17,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -33,15 +34,25 @@ const (
 	benchDir = "hack/bench"
 )
 
-// readFiles returns the tracked files that a new controller gets, including generated ones.
-func readFiles(ctx context.Context, root string) ([]file, error) {
+var (
+	onlyHere = []string{ownDir + "/", benchDir + "/", "docs/lab.png"}
+	// onlyFull is what explains controllers, and tests documentation and alerts.
+	onlyFull = []string{"hack/doctest/", "hack/lab/", "hack/monitoring/", "docs/exercises.md", "docs/lab.html"}
+)
+
+// readFiles returns the tracked files that a new controller gets, including generated ones, without what it does not get of them.
+func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
 	list, err := output(ctx, root, "git", "ls-files", "-z")
 	if err != nil {
 		return nil, err
 	}
+	omitted := onlyHere
+	if !full {
+		omitted = slices.Concat(onlyHere, onlyFull)
+	}
 	var files []file
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		if strings.HasPrefix(name, ownDir+"/") || strings.HasPrefix(name, benchDir+"/") {
+		if slices.ContainsFunc(omitted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(root, name))
@@ -52,9 +63,14 @@ func readFiles(ctx context.Context, root string) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Contains(content, []byte(omitFile)) {
-			files = append(files, file{path: name, mode: info.Mode().Perm(), content: content})
+		if bytes.Contains(content, []byte(omitFile)) {
+			continue
 		}
+		kept, err := omit(string(content), full)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files = append(files, file{path: name, mode: info.Mode().Perm(), content: []byte(kept)})
 	}
 	return files, nil
 }
@@ -88,10 +104,7 @@ func (f file) renamed(n names) (file, error) {
 	if path.Ext(f.path) == ".sum" {
 		return f, nil // A checksum may contain anything.
 	}
-	text, err := omit(string(f.content))
-	if err != nil {
-		return f, fmt.Errorf("%s: %w", old, err)
-	}
+	text := string(f.content)
 	switch path.Ext(f.path) {
 	case ".go":
 		if text, err = n.renameGo(text); err == nil {
@@ -113,9 +126,10 @@ func (f file) renamed(n names) (file, error) {
 
 // Markers of what a new controller does not get: a whole file, or the lines between begin and end.
 const (
-	omitFile  = "new: leave out file"
-	omitBegin = "new: leave out"
-	omitEnd   = "new: end"
+	omitFile       = "new: leave out file"
+	omitBegin      = "new: leave out"
+	omitUnlessFull = "new: only with FULL=1"
+	omitEnd        = "new: end"
 )
 
 // omittedLines matches single lines that a new controller does not get, marked or not.
@@ -123,23 +137,23 @@ var omittedLines = regexp.MustCompile(ownDir + "|" + benchDir +
 	`|api-approved\.kubernetes\.io`) // Required for groups of the Kubernetes project only.
 
 // omit returns the text without what a new controller does not get.
-func omit(text string) (string, error) {
+func omit(text string, full bool) (string, error) {
 	var kept strings.Builder
-	omitting := false
+	block, omitting := false, false
 	for line := range strings.Lines(text) {
-		begin, end := strings.Contains(line, omitBegin), strings.Contains(line, omitEnd)
+		always, unlessFull, end := strings.Contains(line, omitBegin), strings.Contains(line, omitUnlessFull), strings.Contains(line, omitEnd)
 		switch {
-		case begin != end:
-			if omitting == begin {
-				return "", fmt.Errorf("%q and %q do not alternate", omitBegin, omitEnd)
+		case always || unlessFull || end:
+			if block != end {
+				return "", fmt.Errorf("begin and end do not alternate: %q", line)
 			}
-			omitting = begin
+			block, omitting = !end, always || unlessFull && !full
 		case !omitting && !omittedLines.MatchString(line):
 			kept.WriteString(line)
 		}
 	}
-	if omitting {
-		return "", fmt.Errorf("%q without %q", omitBegin, omitEnd)
+	if block {
+		return "", fmt.Errorf("begin without %q", omitEnd)
 	}
 	return kept.String(), nil
 }

@@ -35,8 +35,7 @@ func TestRenamed(t *testing.T) {
 			"a.md", "```diff\n--- a/foo.yaml\n+++ b/foo.yaml\n@@ syncFoo @@\n+foo: # foo's\n+++ b/foo.go\n+\tfoo(\"foo\") // A foo\n+\treturn foo\n```\nfoo\n",
 			"a.md", "```diff\n--- a/archiveplan.yaml\n+++ b/archiveplan.yaml\n@@ syncArchivePlan @@\n+archiveplan: # archiveplan's\n+++ b/archiveplan.go\n+\tarchivePlan(\"archiveplan\") // An archiveplan\n+\treturn archivePlan\n```\narchiveplan\n",
 		},
-		"omitted lines": {"a.yaml", "1\n# new: leave out\nsample\n# new: end\n2\nhack/newcontroller\n3\n", "a.yaml", "1\n2\n3\n"},
-		"checksums":     {"1.35.sum", "h1:foobar\n", "1.35.sum", "h1:foobar\n"},
+		"checksums": {"1.35.sum", "h1:foobar\n", "1.35.sum", "h1:foobar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := file{path: test.path, content: []byte(test.content)}.renamed(archivePlanNames(t))
@@ -50,16 +49,31 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
+func TestOmit(t *testing.T) {
+	const text = "1\n# new: leave out\n2\n# new: end\n3\n# new: only with FULL=1\n4\n# new: end\nhack/newcontroller\n5\n"
+	for full, want := range map[bool]string{false: "1\n3\n5\n", true: "1\n3\n4\n5\n"} {
+		if got, err := omit(text, full); got != want || err != nil {
+			t.Errorf("omit(full = %v) = %q, %v, want %q", full, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"new: leave out\n":                        "without",
+		"new: end\n":                              "alternate",
+		"new: end\nnew: leave out\n":              "alternate",
+		"new: leave out\nnew: only with FULL=1\n": "alternate",
+	} {
+		_, err := omit(text, true)
+		wantOneLine(t, err, want)
+	}
+}
+
 func TestRenamedErrors(t *testing.T) {
 	for content, want := range map[string]string{
-		"a sample of it":             `"sample"`,
-		"buffoon":                    `"buffoon"`,
-		"food":                       `"food"`,
-		"FOO=1":                      `"FOO"`,
-		"SampleController":           `"SampleController"`,
-		"new: leave out\n":           "without",
-		"new: end\n":                 "alternate",
-		"new: end\nnew: leave out\n": "alternate",
+		"a sample of it":   `"sample"`,
+		"buffoon":          `"buffoon"`,
+		"food":             `"food"`,
+		"FOO=1":            `"FOO"`,
+		"SampleController": `"SampleController"`,
 	} {
 		_, err := file{path: "a.yaml", content: []byte(content)}.renamed(archivePlanNames(t))
 		wantOneLine(t, err, want)

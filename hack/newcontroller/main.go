@@ -19,24 +19,38 @@ func main() {
 	group := flag.String("group", "", "API `group`, a domain that you own")
 	kind := flag.String("kind", "", "`kind` in CamelCase")
 	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
+	full := flag.Bool("full", false, "also include the lab, and the tests of the documentation and the alerts")
+	isUpdate := flag.Bool("update", false, "bring the repository in -dir, which was created before, up to date")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, ".", *dir, *module, *group, *kind, *plural); err != nil {
+	var err error
+	if *isUpdate {
+		err = update(ctx, ".", *dir, os.Stdout)
+	} else {
+		err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural, *full})
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		os.Exit(1)
 	}
 }
 
+// input is what the user decides.
+type input struct {
+	module, group, kind, plural string
+	full                        bool
+}
+
 // run creates the new repository in dir from the repository in root. All input is validated before anything is written, and a
 // failure leaves nothing behind.
-func run(ctx context.Context, root, dir, module, group, kind, plural string) error {
-	n, err := newNames(module, group, kind, plural)
+func run(ctx context.Context, root, dir string, in input) error {
+	n, err := newNames(in.module, in.group, in.kind, in.plural)
 	if err != nil {
 		return err
 	}
-	files, err := readFiles(ctx, root)
+	files, err := readFiles(ctx, root, in.full)
 	if err != nil {
 		return err
 	}
@@ -58,7 +72,7 @@ func run(ctx context.Context, root, dir, module, group, kind, plural string) err
 		}
 		copies = append(copies, renamed)
 	}
-	if err := write(ctx, root, dir, copies, n); err != nil {
+	if err := write(ctx, root, dir, copies, n, in); err != nil {
 		return err
 	}
 	fmt.Printf("Created %s in %s. Next steps:\n  cd %s\n  make run\n", n.name, dir, dir)

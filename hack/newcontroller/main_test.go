@@ -25,27 +25,20 @@ const (
 )
 
 func TestNewController(t *testing.T) {
-	setIdentity(t)
-	dir := filepath.Join(t.TempDir(), "pest-control")
-	if err := run(t.Context(), root, dir, newModule, newGroup, newKind, newPlural); err != nil {
-		t.Fatal(err)
+	dir := newRepository(t, false)
+	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/monitoring|exercises\.md|FULL=`)
+	for name, content := range trackedFiles(t, dir) {
+		for line := range strings.Lines(name + "\n" + content) {
+			if leftOut.MatchString(line) {
+				t.Errorf("%s refers to what is only there with FULL=1: %s", name, line)
+			}
+		}
 	}
-	if status := command(t, dir, "git", "status", "--short"); status != "" {
-		t.Errorf("not committed:\n%s", status)
-	}
-	for _, target := range []string{"build", "test-unit", "test-monitoring", "verify"} {
-		command(t, dir, "make", target)
-	}
-	for _, module := range []string{"hack/cluster", "hack/cluster/faults", "hack/doctest", "hack/e2e", "hack/lab", "hack/lab/pagetest", "hack/release"} {
-		command(t, filepath.Join(dir, module), "go", "vet", "./...")
+	broken, err := doctest.CheckLinks(dir)
+	if err != nil || len(broken) > 0 {
+		t.Errorf("broken links: %q, %v", broken, err)
 	}
 	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")
-	command(t, dir, "go", "tool", "-modfile=hack/tools/go.mod", "actionlint")
-	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
-		t.Errorf("-version printed %q", version)
-	}
-	checkTraces(t, dir)
-	command(t, filepath.Join(dir, "hack/doctest"), "go", "test", "-run", "TestLinks|TestReferences", ".")
 
 	if err := doctest.ApplyExercises(dir); err != nil {
 		t.Fatal(err)
@@ -55,12 +48,43 @@ func TestNewController(t *testing.T) {
 	}
 }
 
-// checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums, and "memory footprint"
-// in generated code.
-func checkTraces(t *testing.T, dir string) {
+func TestFullNewController(t *testing.T) {
+	dir := newRepository(t, true)
+	command(t, dir, "make", "test-monitoring")
+	command(t, filepath.Join(dir, "hack/doctest"), "go", "test", "-run", "TestLinks|TestReferences", ".")
+}
+
+// newRepository creates a repository, and tests what all new ones have in common.
+func newRepository(t *testing.T, full bool) (dir string) {
 	t.Helper()
-	trace := regexp.MustCompile(`(?i)foo|sample`)
-	provenance := 0
+	setIdentity(t)
+	dir = filepath.Join(t.TempDir(), "pest-control")
+	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, full}); err != nil {
+		t.Fatal(err)
+	}
+	if status := command(t, dir, "git", "status", "--short"); status != "" {
+		t.Errorf("not committed:\n%s", status)
+	}
+	checkTraces(t, dir)
+	for _, target := range []string{"build", "test-unit", "verify", "verify-modules"} {
+		command(t, dir, "make", target)
+	}
+	for module := range strings.FieldsSeq(command(t, dir, "git", "ls-files", "*/go.mod")) {
+		if module := filepath.Dir(module); module != "hack/tools" && module != "hack/cluster/controlplane" {
+			command(t, filepath.Join(dir, module), "go", "vet", "./...")
+		}
+	}
+	command(t, dir, "go", "tool", "-modfile=hack/tools/go.mod", "actionlint", "-shellcheck=", "-pyflakes=")
+	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
+		t.Errorf("-version printed %q", version)
+	}
+	return dir
+}
+
+// trackedFiles returns the contents of all tracked files except checksums.
+func trackedFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
 	for name := range strings.FieldsSeq(command(t, dir, "git", "ls-files")) {
 		if filepath.Ext(name) == ".sum" {
 			continue
@@ -69,7 +93,19 @@ func checkTraces(t *testing.T, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(name + "\n" + strings.ReplaceAll(string(content), "memory footprint", "")) {
+		files[name] = string(content)
+	}
+	return files
+}
+
+// checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums, and "memory footprint"
+// in generated code.
+func checkTraces(t *testing.T, dir string) {
+	t.Helper()
+	trace := regexp.MustCompile(`(?i)foo|sample`)
+	provenance := 0
+	for name, content := range trackedFiles(t, dir) {
+		for line := range strings.Lines(name + "\n" + strings.ReplaceAll(content, "memory footprint", "")) {
 			switch {
 			case !trace.MatchString(line):
 			case name == "README.md" && strings.HasPrefix(line, "Based on "):
@@ -115,7 +151,7 @@ func TestInvalidInput(t *testing.T) {
 		"test file":                    {parent + "/new", newModule, newGroup, "Test", "", "as a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantOneLine(t, run(t.Context(), root, test.dir, test.module, test.group, test.kind, test.plural), test.want)
+			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural, false}), test.want)
 		})
 	}
 	if got := command(t, parent, "ls", "-A"); got != "file\nfull\n" {
@@ -128,7 +164,7 @@ func TestFailureLeavesNothingBehind(t *testing.T) {
 	n := archivePlanNames(t)
 	parent := t.TempDir()
 	broken := []file{{path: "hack/update-codegen.sh", mode: 0o755, content: []byte("#!/bin/sh\nexit 1\n")}}
-	if err := write(t.Context(), root, filepath.Join(parent, "new"), broken, n); err == nil {
+	if err := write(t.Context(), root, filepath.Join(parent, "new"), broken, n, input{}); err == nil {
 		t.Error("error = nil, want one of the broken script")
 	}
 	if got := command(t, parent, "ls", "-A"); got != "" {

@@ -58,12 +58,13 @@ func checkDir(ctx context.Context, root, dir string) (string, error) {
 }
 
 // write creates the new repository in a temporary directory next to dir, and renames that to dir when it is complete.
-func write(ctx context.Context, root, dir string, files []file, n names) error {
-	commit, err := output(ctx, root, "git", "rev-parse", "--short", "HEAD")
+func write(ctx context.Context, root, dir string, files []file, n names, in input) error {
+	commit, err := output(ctx, root, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}
 	commit = strings.TrimSpace(commit)
+	short := commit[:min(len(commit), 12)]
 	staging, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
 	if err != nil {
 		return err
@@ -72,9 +73,9 @@ func write(ctx context.Context, root, dir string, files []file, n names) error {
 	if err := os.Chmod(staging, 0o755); err != nil {
 		return err
 	}
-	for _, f := range files {
+	for _, f := range append(files, originFile(commit, in)) {
 		if f.path == "README.md" {
-			f.content = fmt.Appendf(f.content, provenance, commit)
+			f.content = fmt.Appendf(f.content, provenance, short)
 		}
 		if err := f.write(staging); err != nil {
 			return err
@@ -90,7 +91,7 @@ func write(ctx context.Context, root, dir string, files []file, n names) error {
 		{"hack/update-codegen.sh"},
 		{"git", "init", "--quiet", "--template="}, // No sample hooks.
 		{"git", "add", "--all"},
-		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, commit)},
+		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, short)},
 	} {
 		if _, err := output(ctx, staging, command[0], command[1:]...); err != nil {
 			return err
