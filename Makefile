@@ -189,7 +189,7 @@ bench: cluster ## Benchmark the controller and others: two hours; 15 minutes wit
 	  ../../$(BIN)/bench $(if $(N)$(WORKERS),,-keep=.) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) $(if $(OTHER),-other='$(OTHER)')
 
 .PHONY: new
-new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database [FULL=1]; or update it: DIR= UPDATE=1.
+new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database; UPDATE=1 updates DIR.
 	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .
 	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(FULL),-full) $(if $(UPDATE),-update)
 

@@ -35,10 +35,17 @@ const (
 )
 
 var (
-	onlyHere = []string{ownDir + "/", benchDir + "/", "docs/lab.png"}
+	onlyHere = []string{ownDir, benchDir, "docs/lab.png"}
 	// onlyFull is what explains controllers, and tests documentation and alerts.
-	onlyFull = []string{"hack/doctest/", "hack/lab/", "hack/monitoring/", "docs/exercises.md", "docs/lab.html"}
+	onlyFull = []string{"hack/doctest", "hack/lab", "hack/monitoring", "docs/exercises.md", "docs/lab.html"}
 )
+
+func omittedPaths(full bool) []string {
+	if full {
+		return slices.Clone(onlyHere)
+	}
+	return slices.Concat(onlyHere, onlyFull)
+}
 
 // readFiles returns the tracked files that a new controller gets, including generated ones, without what it does not get of them.
 func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
@@ -46,10 +53,7 @@ func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	omitted := onlyHere
-	if !full {
-		omitted = slices.Concat(onlyHere, onlyFull)
-	}
+	omitted := omittedPaths(full)
 	var files []file
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
 		if slices.ContainsFunc(omitted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
@@ -132,12 +136,10 @@ const (
 	omitEnd        = "new: end"
 )
 
-// omittedLines matches single lines that a new controller does not get, marked or not.
-var omittedLines = regexp.MustCompile(ownDir + "|" + benchDir +
-	`|api-approved\.kubernetes\.io`) // Required for groups of the Kubernetes project only.
-
 // omit returns the text without what a new controller does not get.
 func omit(text string, full bool) (string, error) {
+	// Single lines, marked or not. The annotation is required for groups of the Kubernetes project only.
+	omitted := append(omittedPaths(full), "api-approved.kubernetes.io")
 	var kept strings.Builder
 	block, omitting := false, false
 	for line := range strings.Lines(text) {
@@ -148,7 +150,7 @@ func omit(text string, full bool) (string, error) {
 				return "", fmt.Errorf("begin and end do not alternate: %q", line)
 			}
 			block, omitting = !end, always || unlessFull && !full
-		case !omitting && !omittedLines.MatchString(line):
+		case !omitting && !slices.ContainsFunc(omitted, func(text string) bool { return strings.Contains(line, text) }):
 			kept.WriteString(line)
 		}
 	}

@@ -28,8 +28,8 @@ func main() {
 	var err error
 	if *isUpdate {
 		err = update(ctx, ".", *dir, os.Stdout)
-	} else {
-		err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural, *full})
+	} else if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural, *full}); err == nil {
+		fmt.Printf("Created %[1]s. Next steps:\n  cd %[1]s\n  make run\n", *dir)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
@@ -72,9 +72,5 @@ func run(ctx context.Context, root, dir string, in input) error {
 		}
 		copies = append(copies, renamed)
 	}
-	if err := write(ctx, root, dir, copies, n, in); err != nil {
-		return err
-	}
-	fmt.Printf("Created %s in %s. Next steps:\n  cd %s\n  make run\n", n.name, dir, dir)
-	return nil
+	return write(ctx, root, dir, copies, n, in)
 }

@@ -83,6 +83,11 @@ func update(ctx context.Context, root, dir string, out io.Writer) error {
 	if pickErr != nil && conflicts == "" {
 		return pickErr
 	}
+	// It conflicts in a repository that is older than this file, and was given one by hand.
+	if _, err := output(ctx, dir, "git", "checkout", "FETCH_HEAD", "--", originPath); err != nil {
+		return err
+	}
+	conflicts = strings.Replace(conflicts, originPath+"\n", "", 1)
 	diff, err := output(ctx, dir, "git", append([]string{"diff", "HEAD", "--"}, yours...)...)
 	if err != nil {
 		return err
