@@ -21,7 +21,8 @@ run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo o
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
-test: verify test-unit test-e2e ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
+test: verify ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-unit
 
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
