@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,9 @@ func TestExercises(t *testing.T) {
 		want string
 	}
 	var kubectl []example
-	for _, b := range d.blocks {
+	// The exercises begin with the first diff. What precedes them is about other repositories.
+	first := slices.IndexFunc(d.blocks, func(b block) bool { return b.language == "diff" })
+	for _, b := range d.blocks[max(first, 0):] {
 		switch b.language {
 		case "diff":
 			if err := b.apply(dir); err != nil {
