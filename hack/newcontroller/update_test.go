@@ -18,7 +18,7 @@ func TestUpdate(t *testing.T) {
 	if err := run(t.Context(), source, dir, input{newModule, newGroup, newKind, newPlural, false}); err != nil {
 		t.Fatal(err)
 	}
-	change(t, dir, "controller.go", "\tDefaultImage = ", "\t// The author's.\n\tDefaultImage = ")
+	change(t, dir, "controller.go", "// DefaultImage is", "// The author's.\n\t// DefaultImage is")
 	change(t, source, "controller.go", "func isNginx", "// Changed: foo.\nfunc isNginx")
 	change(t, source, "hack/run.sh", "# The demo", "# This is the demo")
 	command(t, source, "git", "rm", "--quiet", "LICENSE")
