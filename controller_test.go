@@ -343,6 +343,36 @@ func TestRepeatedCreation(t *testing.T) {
 	})
 }
 
+// A Foo is queued at the end of the backoff, and if it is reported as overridden, overrideDelay later once more.
+func TestEndOfBackoff(t *testing.T) {
+	for name, test := range map[string]struct {
+		response response
+		want     []int // keys that are queued by the end of the backoff, and overrideDelay later
+	}{
+		"held":       {nil, []int{1, 0}},
+		"overridden": {mutating(withImage("mirror/nginx")), []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, newFoo())
+				f.responses[createDeployment] = test.response
+				_ = f.syncHandler(t.Context(), objectRef) // It fails if the Deployment is overridden.
+				for i, after := range []time.Duration{time.Second, overrideDelay} {
+					advance(after)
+					synctest.Wait()
+					if got := f.workqueue.Len(); got != test.want[i] {
+						t.Errorf("%d keys are queued after another %s, want %d", got, after, test.want[i])
+					}
+					for f.workqueue.Len() > 0 {
+						key, _ := f.workqueue.Get()
+						f.workqueue.Done(key)
+					}
+				}
+			})
+		})
+	}
+}
+
 // What others do costs a bounded number of requests, however long it lasts. What is rejected is retried by each resync, every 30 s, and by
 // the rate limiter, 18 times until its delay has grown to 1000 s.
 func TestRequestsInAnHour(t *testing.T) {

@@ -133,7 +133,7 @@ func (l *liveLab) waitBackoff(backoff time.Duration) {
 			written = s.Time
 		}
 	}
-	time.Sleep(time.Until(written.Add(backoff)))
+	time.Sleep(time.Until(written.Add(backoff))) // Nothing shows the end of a backoff but time.
 }
 
 func isReady(s Step, replicas int) bool {
