@@ -17,7 +17,7 @@ func TestCatalogue(t *testing.T) {
 		want = append(want, "catalogue/"+v.ID+".diff", "catalogue/"+v.ID+".txt")
 		for name, text := range map[string]string{
 			"title": v.Title, "question": v.Question, "seen": v.Seen, "promise": v.Promise, "test": v.Test.Name, "package": v.Test.Package,
-			"diff": v.Diff, "trace": v.Trace,
+			"says": v.Test.Says, "diff": v.Diff, "trace": v.Trace,
 		} {
 			if text == "" {
 				t.Errorf("%s has no %s", v.ID, name)

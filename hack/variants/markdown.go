@@ -39,8 +39,8 @@ func Markdown(root string) (string, error) {
 		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s |\n", i+1, v.Title, anchor(fmt.Sprintf("%d. %s", i+1, v.Title)), references[v.ID])
 	}
 	for i, v := range all {
-		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The test: %s\n",
-			i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, references[v.ID])
+		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The test: %s. For the variant it says:\n\n```text\n%s\n```\n",
+			i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, references[v.ID], v.Test.Says)
 	}
 	return text.String(), nil
 }

@@ -45,6 +45,8 @@ type Test struct {
 	Package string `json:"package"`
 	// Name is the name of the test, such as TestSyncHandler/steady_state.
 	Name string `json:"name"`
+	// Says is a part of what it prints when it fails for the variant.
+	Says string `json:"says"`
 }
 
 // Scenario is what shows the difference between the controller and a variant in the lab.
