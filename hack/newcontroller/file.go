@@ -37,7 +37,7 @@ const (
 var (
 	onlyHere = []string{ownDir, benchDir, "docs/lab.png"}
 	// onlyFull is what explains controllers, and tests documentation and alerts.
-	onlyFull = []string{"hack/doctest", "hack/lab", "hack/monitoring", "docs/exercises.md", "docs/lab.html"}
+	onlyFull = []string{"hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/exercises.md", "docs/lab.html", "docs/why.md"}
 )
 
 func omittedPaths(full bool) []string {
@@ -118,6 +118,8 @@ func (f file) renamed(n names) (file, error) {
 		}
 	case ".md":
 		text, err = n.renameMarkdown(text)
+	case ".diff":
+		text, err = n.renameDiff(text)
 	default:
 		text, err = n.rename(text, false)
 	}
