@@ -27,6 +27,7 @@ type action struct {
 // field is an input of an action.
 type field struct {
 	Name    string   `json:"name"`
+	Label   string   `json:"label,omitempty"` // if it differs from the name
 	Default string   `json:"default"`
 	Type    string   `json:"type,omitempty"` // number, or else the name of an object
 	Min     int      `json:"min,omitempty"`

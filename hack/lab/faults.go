@@ -72,7 +72,7 @@ func sleep(ctx context.Context, duration time.Duration) {
 }
 
 var (
-	laneField     = field{Name: "lane", Default: deployments, Options: []string{foos, deployments}}
+	laneField     = field{Name: "lane", Label: "of", Default: deployments, Options: []string{foos, deployments}}
 	instanceField = field{Name: "pod", Default: "a", Options: []string{"a", "b"}}
 )
 

@@ -81,10 +81,11 @@ func (l *lab) startInstances(count int) error {
 			return err
 		}
 		i.elects = count > 1
-		l.change(func() { l.instances = append(l.instances, i) })
 		if err := l.start(i); err != nil {
+			i.proxy.Close()
 			return err
 		}
+		l.change(func() { l.instances = append(l.instances, i) })
 	}
 	return nil
 }
