@@ -24,6 +24,7 @@ type exercise struct {
 	Number           *int     `json:"number,omitempty"` // to enter, without choices
 	Explanation      string   `json:"explanation"`
 	Misunderstanding string   `json:"misunderstanding,omitempty"` // anchor in docs/controller-client-go.md
+	Variant          string   `json:"variant,omitempty"`          // ID of the variant that shows what happens otherwise
 }
 
 func readExercises() ([]exercise, error) {

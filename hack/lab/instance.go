@@ -111,12 +111,12 @@ func (l *lab) stopInstances() {
 
 // start starts the process of an instance.
 func (l *lab) start(i *instance) error {
-	args := []string{"-kubeconfig=" + i.kubeconfig, "-v=4", "-logging-format=json"}
+	args := append([]string{"-kubeconfig=" + i.kubeconfig, "-v=4", "-logging-format=json"}, l.program.flags...)
 	if i.elects {
 		args = append(args, electionFlags...)
 	}
 	// Not with the context of a request, which ends earlier.
-	command := l.cluster.Command(context.Background(), filepath.Join(l.binDir, "sample-controller"), args...)
+	command := l.cluster.Command(context.Background(), l.program.path, args...)
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ const (
 	exercisesFile = "exercises.json"
 )
 
+// recordedVariants are the variants whose scenarios are recorded, in the directory variants of the page.
+var recordedVariants = []string{"no-done", "no-resource-version", "no-ensure-ready"}
+
 // pageFiles returns the files of the page.
 func pageFiles() fs.FS {
 	files, err := fs.Sub(embedded, "page")
