@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,12 +189,21 @@ func (l *liveLab) runOf(id, on string) []Step {
 	return steps[from : to+1]
 }
 
+// recordVariants plays the variants that are recorded, and writes their steps to a directory.
 func (l *liveLab) recordVariants(dir string) {
 	l.Helper()
 	for _, id := range recordedVariants {
 		l.do("variants/"+id, `{"action":"run"}`)
 		l.waitPhase(played)
-		steps := append(l.runOf(id, onController), l.runOf(id, onVariant)...)
+		controller, variant := l.runOf(id, onController), l.runOf(id, onVariant)
+		// With what is between the runs: the Foos and Deployments of the first one are deleted.
+		all, _ := l.lab.stream.after(controller[0].Seq - 1)
+		steps := slices.Clone(all[:variant[len(variant)-1].Seq-controller[0].Seq+1])
+		for i := range steps {
+			if steps[i].Source == logged {
+				steps[i].Raw = "" // Without the log lines the recordings are a fifth smaller.
+			}
+		}
 		file, err := os.Create(filepath.Join(dir, id+".jsonl"))
 		if err != nil {
 			l.Fatal(err)
