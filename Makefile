@@ -130,8 +130,8 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
 # new: only with FULL=1
-MODULES += hack/doctest hack/lab hack/lab/pagetest hack/monitoring
-check: test-docs test-lab test-monitoring
+MODULES += hack/doctest hack/lab hack/lab/pagetest hack/monitoring hack/variants
+check: test-docs test-lab test-monitoring test-variants
 
 .PHONY: lab
 lab: build-lab ## Watch the controller at work, and break it, on a page in the browser; TEXT=1 also prints each step.
@@ -156,8 +156,13 @@ lab-record: build cluster ## Record the run that the lab plays until the local K
 	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl -record-variants=page/variants
 
 .PHONY: lab-docs
-lab-docs: ## Write the lab's page in a single file, and its exercises, to docs.
+lab-docs: ## Write the lab's page in a single file, its exercises, and what each line is for, to docs.
 	go -C hack/lab run . -docs=../../docs
+	go -C hack/variants run ./why ../..
+
+.PHONY: test-variants
+test-variants: ## Test that each variant of the controller, which lacks one thing that it does, is caught by a test.
+	go -C hack/variants test -count=1 -timeout 20m ./...
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, the references to code and the commands in the documentation.

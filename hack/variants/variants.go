@@ -35,6 +35,8 @@ type Variant struct {
 	Scenario Scenario `json:"scenario"`
 	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
 	Diff string `json:"diff,omitempty"`
+	// Trace is an excerpt of what the controller and the variant were seen to do.
+	Trace string `json:"trace,omitempty"`
 }
 
 // Test is the test that fails for a variant.
@@ -43,6 +45,8 @@ type Test struct {
 	Package string `json:"package"`
 	// Name is the name of the test, such as TestSyncHandler/steady_state.
 	Name string `json:"name"`
+	// Says is a part of what it prints when it fails for the variant.
+	Says string `json:"says"`
 }
 
 // Scenario is what shows the difference between the controller and a variant in the lab.
@@ -76,7 +80,8 @@ type Wrong struct {
 	Step map[string]any `json:"step"`
 	// Nth says which of these steps it is, the first one if it is 0.
 	Nth int `json:"nth,omitempty"`
-	// Missing says that the controller makes the step, and the variant does not. Otherwise it is the other way round.
+	// Missing says that the controller makes the step, and the variant does not. Otherwise the variant makes it, and the controller does not,
+	// or later.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -96,11 +101,13 @@ func All() ([]Variant, error) {
 		return nil, fmt.Errorf("catalogue.json: %w", err)
 	}
 	for i := range all {
-		text, err := catalogue.ReadFile(path.Join("catalogue", all[i].ID+".diff"))
-		if err != nil {
-			return nil, err
+		for suffix, text := range map[string]*string{".diff": &all[i].Diff, ".txt": &all[i].Trace} {
+			content, err := catalogue.ReadFile(path.Join("catalogue", all[i].ID+suffix))
+			if err != nil {
+				return nil, err
+			}
+			*text = string(content)
 		}
-		all[i].Diff = string(text)
 	}
 	return all, nil
 }
@@ -150,7 +157,8 @@ func (v Variant) Overlay(root, dir string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// Build builds the variant of the controller in the repository at root, and returns the path of the binary, which is in dir.
+// Build builds the variant of the controller in the repository at root, and returns the path of the binary, which is in dir. What the
+// variant changes of the permissions, which are among Files, is up to the caller.
 func (v Variant) Build(ctx context.Context, root, dir string) (string, error) {
 	overlay, err := v.Overlay(root, dir)
 	if err != nil {

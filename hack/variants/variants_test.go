@@ -33,7 +33,8 @@ func TestVariants(t *testing.T) {
 	}
 	passed := map[string]bool{}
 	for pkg, names := range tests {
-		for name, result := range runTests(t, pkg, "^("+strings.Join(names, "|")+")$") {
+		results, _ := runTests(t, pkg, "^("+strings.Join(names, "|")+")$")
+		for name, result := range results {
 			passed[pkg+" "+name] = result == "pass"
 		}
 	}
@@ -53,22 +54,24 @@ func TestVariants(t *testing.T) {
 				t.Errorf("%s does not pass for the controller", v.Test.Name)
 			}
 			pattern := "^" + strings.ReplaceAll(v.Test.Name, "/", "$/^") + "$"
-			if result := runTests(t, v.Test.Package, pattern, "-overlay="+overlay)[v.Test.Name]; result != "fail" {
-				t.Errorf("the result of %s for the variant is %q, want fail", v.Test.Name, result)
+			results, output := runTests(t, v.Test.Package, pattern, "-overlay="+overlay)
+			if result := results[v.Test.Name]; result != "fail" || !strings.Contains(output, v.Test.Says) {
+				t.Errorf("the result of %s for the variant is %q, want fail with %q:\n%s", v.Test.Name, result, v.Test.Says, output)
 			}
 		})
 	}
 }
 
-// runTests runs the tests of a package that match a pattern, and returns the results by the names of the tests.
-func runTests(t *testing.T, pkg, pattern string, flags ...string) map[string]string {
+// runTests runs the tests of a package that match a pattern, and returns the results by the names of the tests, and the output.
+func runTests(t *testing.T, pkg, pattern string, flags ...string) (map[string]string, string) {
 	t.Helper()
 	args := append([]string{"test", "-json", "-vet=off", "-timeout=1m", "-run=" + pattern}, flags...)
 	command := exec.Command("go", append(args, ".")...)
 	command.Dir = filepath.Join(root, pkg)
-	output, _ := command.Output() // A test that fails is no error.
+	events, _ := command.Output() // A test that fails is no error.
 	results := map[string]string{}
-	for line := range bytes.Lines(output) {
+	var output strings.Builder
+	for line := range bytes.Lines(events) {
 		var event struct{ Action, Test, Output string }
 		if err := json.Unmarshal(line, &event); err != nil {
 			t.Fatalf("go %q: %v: %s", args, err, line)
@@ -82,8 +85,8 @@ func runTests(t *testing.T, pkg, pattern string, flags ...string) map[string]str
 			if strings.HasPrefix(event.Output, "panic: test timed out") {
 				t.Fatalf("go %q: the tests did not end", args)
 			}
-			t.Log(strings.TrimSpace(event.Output))
+			output.WriteString(event.Output)
 		}
 	}
-	return results
+	return results, output.String()
 }
