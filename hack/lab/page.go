@@ -95,7 +95,7 @@ func writeDocs(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string]string{"lab.html": html, "exercises.md": exercisesMarkdown(all)} {
+	for name, content := range map[string]string{"lab.html": html, "exercises.md": exercisesMarkdown(all, variants.Anchors(catalogued))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err
 		}

@@ -217,6 +217,7 @@
       const isFirst = liveSteps.length === 0 || isNew;
       if (isNew) liveSteps = [];
       liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
+      variants.draw(lab);
       if (!player.live) return;
       if (isFirst) player.load(liveSteps, true);
       else player.append(steps);

@@ -32,8 +32,11 @@ class Variants {
     const variant = this.list.find(({ id }) => id === this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
     const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
-    if (signature === this.drawn) return;
-    this.drawn = signature;
+    // The last steps of a scenario may arrive after the news that it has been played.
+    if (signature === this.drawn && (!variant || this.compared)) return;
+    const compared = variant ? labVariants.compare(this.stepsOf(variant.id), variant) : null;
+    if (signature === this.drawn && !compared) return;
+    Object.assign(this, { drawn: signature, compared });
     this.drawBar(state);
     byId("variants").replaceChildren(
       element("p", {}, "Each variant is the controller without one thing that it does."),
@@ -70,7 +73,7 @@ class Variants {
 
   // page shows the difference, and what both did if that is known.
   page(variant) {
-    const compared = labVariants.compare(this.stepsOf(variant.id), variant);
+    const { compared } = this;
     return [
       element("h2", {}, variant.title),
       element("p", { className: "question" }, variant.question),
