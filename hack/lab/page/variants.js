@@ -3,6 +3,11 @@
 
 const sinceBegin = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
+const phases = {
+  building: "▸ The variant is being built.", controller: "▸ The scenario is played on the controller.", variant: "▸ The scenario is played on the variant.",
+  played: "The variant runs instead of the controller.", failed: "✕ It has failed: ",
+};
+
 // The variants of the controller: their differences, and what the controller and a variant did in the same scenario, beside each other.
 class Variants {
   // onPlay plays a recorded scenario, and onGo shows a step of a scenario. Both show the picture. stepsOf returns the steps of a scenario.
@@ -49,8 +54,7 @@ class Variants {
   drawBar(state) {
     byId("replaced").hidden = !state;
     if (!state) return;
-    const what = { building: "is being built", controller: "its scenario runs on the controller", variant: "its scenario runs on the variant", played: "runs instead of the controller", failed: "has failed" };
-    byId("replaced").replaceChildren(element("span", { className: "badge alarm" }, `variant ${state.id} ${what[state.phase]}`), " ",
+    byId("replaced").replaceChildren(element("span", { className: "badge alarm" }, state.id), " ",
       element("button", { id: "back-to-controller", onclick: () => this.act(state.id, "back") }, "back to the controller"));
   }
 
@@ -61,9 +65,9 @@ class Variants {
       canRun ? element("button", { className: "primary run", disabled: isPlaying, onclick: () => this.act(variant.id, "run") }, "run it") : null,
       this.recorded.has(variant.id) ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
-      canRun ? element("p", {}, "The scenario begins without Foos and Deployments: those in the namespace default are deleted. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
+      canRun && !state ? element("p", {}, "The scenario begins without Foos and Deployments: those in the namespace default are deleted. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
       lab || this.recorded.has(variant.id) ? null : element("p", {}, "With ", element("code", {}, "make lab"), " it can be run."),
-      state && state.id === variant.id && state.error ? element("p", {}, `✕ ${state.error}`) : null);
+      state && state.id === variant.id ? element("p", { className: "phase" }, element("b", {}, phases[state.phase]), state.error || "") : null);
   }
 
   async act(id, action) {

@@ -200,12 +200,18 @@ func TestVariant(t *testing.T) {
 	p.click("#variants .run")
 	p.eventually("the variant", `lab.player.steps.some((step, i) => step.kind === "workersStarted" && lab.player.steps.slice(0, i).some((before) => before.kind === "variant" && before.result === "variant"))`)
 	t.Logf("the variant runs %v after the click", time.Since(clicked))
+	if boxes := p.get(overflowing); boxes != "" {
+		t.Errorf("overflow while the scenario is played: %s", boxes)
+	}
 	p.shoot("variant-runs")
 	p.eventually("the comparison", `document.querySelector("#variant table") !== null && !document.querySelector("#variant").hidden`)
 	p.checkComparison()
 	p.shoot("variant")
-	if badge := p.text("#replaced"); !contains(badge, "no-done runs instead of the controller") {
+	if badge := p.text("#replaced"); !contains(badge, "no-done", "back to the controller") {
 		t.Errorf("the badge: %s", badge)
+	}
+	if phase := p.text("#variants .phase"); phase != "The variant runs instead of the controller." {
+		t.Errorf("the phase: %s", phase)
 	}
 	p.click("#back-to-controller")
 	p.eventually("the controller", `document.querySelector("#replaced").hidden`)
