@@ -152,8 +152,8 @@ test-lab-page: build-lab cluster ## Test the page of the lab in a browser: Chrom
 	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
 
 .PHONY: lab-record
-lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built.
-	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl
+lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built, and three variants of the controller.
+	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl -record-variants=page/variants
 
 .PHONY: lab-docs
 lab-docs: ## Write the lab's page in a single file, its exercises, and what each line is for, to docs.

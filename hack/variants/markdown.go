@@ -31,12 +31,12 @@ func Markdown(root string) (string, error) {
 	}
 	var text strings.Builder
 	text.WriteString(introduction)
-	references := map[string]string{}
+	anchors, references := Anchors(all), map[string]string{}
 	for i, v := range all {
 		if references[v.ID], err = v.Test.reference(root); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s |\n", i+1, v.Title, anchor(fmt.Sprintf("%d. %s", i+1, v.Title)), references[v.ID])
+		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s |\n", i+1, v.Title, anchors[v.ID], references[v.ID])
 	}
 	for i, v := range all {
 		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The test: %s. For the variant it says:\n\n```text\n%s\n```\n",
@@ -67,6 +67,15 @@ func (t Test) reference(root string) (string, error) {
 		return reference, nil
 	}
 	return "", fmt.Errorf("%s: no file declares %s", t.Package, function)
+}
+
+// Anchors returns the anchors of the sections of the document, by the IDs of their variants.
+func Anchors(all []Variant) map[string]string {
+	anchors := map[string]string{}
+	for i, v := range all {
+		anchors[v.ID] = anchor(fmt.Sprintf("%d. %s", i+1, v.Title))
+	}
+	return anchors
 }
 
 // anchor returns the anchor that GitHub gives a heading.
