@@ -630,6 +630,25 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
+// A change does not wait until an initial list or a resync of many Foos has been synced.
+func TestChangeAmongMany(t *testing.T) {
+	for name, handle := range map[string]func(*fixture, *samplev1alpha1.Foo){
+		"initial list": func(f *fixture, foo *samplev1alpha1.Foo) { f.addFoo(foo, true) },
+		"resync":       func(f *fixture, foo *samplev1alpha1.Foo) { f.updateFoo(foo, foo) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			for i := range 10_000 {
+				handle(f, newFoo(withName(fmt.Sprintf("foo-%d", i))))
+			}
+			f.updateFoo(newFoo(), newFoo(withGeneration(2)))
+			if next, _ := f.workqueue.Get(); next != objectRef {
+				t.Errorf("the first of %d keys is %s, want the Foo that has changed", f.workqueue.Len()+1, next)
+			}
+		})
+	}
+}
+
 // However often the status of a Deployment changes, there is one sync per statusDelay.
 func TestStatusDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -700,8 +719,8 @@ func TestProcessNextWorkItem(t *testing.T) {
 			}
 			advance(time.Nanosecond)
 			synctest.Wait()
-			if f.workqueue.Len() != 1 {
-				t.Errorf("%s: not queued again after %s", step.name, step.delay)
+			if f.workqueue.Len() != 1 { // The next step would wait for it forever.
+				t.Fatalf("%s: not queued again after %s", step.name, step.delay)
 			}
 		}
 		f.workqueue.ShutDown()

@@ -54,17 +54,18 @@ func (n *numbers) Set(value string) error {
 }
 
 func main() {
-	foos, workers := numbers{1000, 10000, 50000}, numbers{2, 16}
+	foos, workers := numbers{10000}, numbers{2, 16}
 	flag.Var(&foos, "n", "`numbers` of Foos")
 	flag.Var(&workers, "workers", "`numbers` of workers")
+	rounds := flag.Int("rounds", 1, "`number` of rounds, in turns, in which new Foos and edits are measured; the rest is measured in the last one")
 	only := flag.String("only", "", "comma-separated `programs` to compare with the floor: sample-controller, controller-runtime, other")
 	other := flag.String("other", "", "`command` of another program, without -kubeconfig; {workers} is replaced by the number of workers")
-	keep := flag.String("keep", "", "`directory` to write the table and the plots to")
+	keep := flag.String("keep", "", "`directory` to write the table to, as results.md")
 	flag.Parse()
 	klog.SetLogger(logr.Discard()) // client-go logs each watch that is resumed or ends with its cluster.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, foos, workers, *only, *other, *keep); err != nil {
+	if err := run(ctx, foos, workers, *rounds, *only, *other, *keep); err != nil {
 		if ctx.Err() != nil {
 			err = errors.New("interrupted")
 		}
@@ -74,7 +75,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, foos, workers []int, only, other, keep string) error {
+func run(ctx context.Context, foos, workers []int, rounds int, only, other, keep string) error {
 	dir, err := os.MkdirTemp(binDir, "bench")
 	if err != nil {
 		return fmt.Errorf("%w; build the local Kubernetes first with make cluster", err)
@@ -98,10 +99,11 @@ func run(ctx context.Context, foos, workers []int, only, other, keep string) err
 	}
 	var report bytes.Buffer
 	out := io.MultiWriter(os.Stdout, &report)
-	fmt.Fprintf(out, "Measured by `make bench` on %s, with etcd and the API server on the same machine%s.\n\n", machine, describeEnv(programs))
-	results, err := measureAll(ctx, programs, foos, workers, out)
+	fmt.Fprintf(out, "Measured by `make bench ROUNDS=%d` on %s, with etcd and the API server on the same machine%s.\n\n",
+		rounds, machine, describeEnv(programs))
+	results, err := measureAll(ctx, programs, foos, workers, rounds, out)
 	if keep != "" && len(results) > 0 {
-		err = errors.Join(err, os.WriteFile(filepath.Join(keep, "results.md"), report.Bytes(), 0o644), plotAll(keep, results))
+		err = errors.Join(err, os.WriteFile(filepath.Join(keep, "results.md"), report.Bytes(), 0o644))
 	}
 	return err
 }
@@ -118,11 +120,11 @@ func describeEnv(programs []program) string {
 }
 
 // measureAll prints each row of the table as soon as it is measured. On an error it also returns the results so far.
-func measureAll(ctx context.Context, programs []program, foos, workers []int, out io.Writer) (results []measurement, err error) {
+func measureAll(ctx context.Context, programs []program, foos, workers []int, rounds int, out io.Writer) (results []measurement, err error) {
 	printTitles(out)
 	for _, count := range foos {
 		for _, number := range workers {
-			measured, err := measureInTurns(ctx, programs, count, number)
+			measured, err := measureInTurns(ctx, programs, count, number, rounds)
 			if err != nil {
 				return results, err
 			}
@@ -135,19 +137,14 @@ func measureAll(ctx context.Context, programs []program, foos, workers []int, ou
 	return results, nil
 }
 
-// repetitions is the number of rounds in which the cold start and edits are measured. Everything else is measured in the last
-// round only. With more than maxFoosInAllPhases there is a single round.
-const repetitions = 4
-
 // measureInTurns measures the programs in alternating order, because the speed of a shared machine changes within minutes: every
-// other round is reversed, so that a steady drift favors none of them.
-func measureInTurns(ctx context.Context, programs []program, foos, workers int) ([]measurement, error) {
-	count := repetitions
+// other round is reversed, so that a steady drift favors none of them. With more than maxFoosInAllPhases there is a single round.
+func measureInTurns(ctx context.Context, programs []program, foos, workers, rounds int) ([]measurement, error) {
 	if foos > maxFoosInAllPhases {
-		count = 1
+		rounds = 1
 	}
 	measured := make([][]measurement, len(programs))
-	for round := range count {
+	for round := range rounds {
 		for turn := range programs {
 			i := turn
 			if round%2 == 1 {
@@ -155,12 +152,12 @@ func measureInTurns(ctx context.Context, programs []program, foos, workers int) 
 			}
 			p := programs[i]
 			began := time.Now()
-			result, err := measure(ctx, p, foos, workers, round == count-1)
+			result, err := measure(ctx, p, foos, workers, round == rounds-1)
 			if err != nil {
 				return nil, fmt.Errorf("%s with %d Foos and %d workers: %w", p.name, foos, workers, err)
 			}
 			fmt.Fprintf(os.Stderr, "%s with %d Foos and %d workers: round %d of %d took %s\n",
-				p.name, foos, workers, round+1, count, time.Since(began).Round(time.Second))
+				p.name, foos, workers, round+1, rounds, time.Since(began).Round(time.Second))
 			measured[i] = append(measured[i], result)
 		}
 	}

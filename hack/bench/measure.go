@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// settlePeriod is the time for late requests after a round. idlePeriod is longer than the resync period.
+	// settlePeriod is the time for late requests after a round. idlePeriod is two resync periods.
 	settlePeriod = 5 * time.Second
-	idlePeriod   = 40 * time.Second
+	idlePeriod   = 60 * time.Second
 	// syncPeriod is the time for the initial list after a restart, with no changes to make.
 	syncPeriod = 20 * time.Second
 
@@ -32,7 +32,7 @@ type measurement struct {
 	foos         int
 	workers      int
 	cold, scale  phase
-	idleCPU      float64 // in cores
+	idleCPU      float64 // seconds in idlePeriod
 	idleRequests requests
 	steady       float64 // resident memory in bytes, with all Foos and their Deployments
 	peak         float64
@@ -231,7 +231,7 @@ func (r *runner) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.result.idleCPU = (after - before) / time.Since(began).Seconds()
+	r.result.idleCPU = after - before
 	r.result.steady = float64(resident)
 	r.result.peak = float64(r.running.peak.Load())
 	r.result.idleRequests, err = r.requestsOf(r.user, began, time.Now())

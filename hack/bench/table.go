@@ -18,27 +18,34 @@ type column struct {
 	cell  func(m, floor measurement) string
 }
 
+// The titles are unique, because the tables in docs repeat some of the columns.
 var columns = []column{
 	{"Foos", func(m, _ measurement) string { return fmt.Sprint(m.foos) }},
 	{"workers", func(m, _ measurement) string { return fmt.Sprint(m.workers) }},
 	{"program", func(m, _ measurement) string { return m.program }},
-	{"cold, Foos/s", func(m, floor measurement) string { return rateCell(m.cold, floor.cold, m.foos) }},
-	{"scale, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
-	{"requests per Foo, cold", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
-	{"scale", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
-	{"CPU s, cold", func(m, _ measurement) string { return secondsCell(m.cold) }},
-	{"scale", func(m, _ measurement) string { return secondsCell(m.scale) }},
-	{"idle", func(m, _ measurement) string {
+	{"new, Foos/s", func(m, floor measurement) string { return rateCell(m.cold, floor.cold, m.foos) }},
+	{"scaled, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
+	{"requests per new Foo", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
+	{"requests per scaled Foo", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
+	{"CPU s, all new", func(m, _ measurement) string { return secondsCell(m.cold) }},
+	{"CPU s, all scaled", func(m, _ measurement) string { return secondsCell(m.scale) }},
+	{"CPU s, idle", func(m, _ measurement) string {
 		if m.idleRequests == nil {
 			return notMeasured
 		}
-		return fmt.Sprintf("%d requests, %.2f %% CPU", m.idleRequests.total(), 100*m.idleCPU)
+		return fmt.Sprintf("%.2f", m.idleCPU)
 	}},
-	{"RSS MB, steady", func(m, _ measurement) string { return megabytes(m.steady) }},
-	{"peak", func(m, _ measurement) string { return megabytes(m.peak) }},
-	{"added by as many unowned Deployments", func(m, _ measurement) string { return megabytes(m.unowned) }},
-	{"edit ms p50/p99, idle", func(m, _ measurement) string { return m.alone.String() }},
-	{"under load", func(m, _ measurement) string { return m.underLoad.String() }},
+	{"requests, idle", func(m, _ measurement) string {
+		if m.idleRequests == nil {
+			return notMeasured
+		}
+		return fmt.Sprint(m.idleRequests.total())
+	}},
+	{"memory, MB", func(m, _ measurement) string { return megabytes(m.steady) }},
+	{"peak, MB", func(m, _ measurement) string { return megabytes(m.peak) }},
+	{"MB for as many other Deployments", func(m, _ measurement) string { return megabytes(m.unowned) }},
+	{"edit, ms p50/p99", func(m, _ measurement) string { return m.alone.String() }},
+	{"edit under load, ms p50/p99", func(m, _ measurement) string { return m.underLoad.String() }},
 }
 
 // notMeasured is the cell of a phase that the program, or the number of Foos, does not have.

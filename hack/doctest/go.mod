@@ -3,6 +3,12 @@ module k8s.io/sample-controller/hack/doctest
 
 go 1.26.0
 
+// new: leave out
+replace k8s.io/sample-controller/hack/variants => ../variants
+
+require k8s.io/sample-controller/hack/variants v0.0.0-00010101000000-000000000000
+
+// new: end
 replace k8s.io/sample-controller/hack/cluster => ../cluster
 
 require k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000

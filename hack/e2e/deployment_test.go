@@ -161,6 +161,7 @@ func TestDriftCorrectionKeepsOtherFields(t *testing.T) {
 }
 
 func TestGarbageCollection(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"background", "foreground"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()

@@ -120,6 +120,7 @@ func TestAggregatedUserRoles(t *testing.T) {
 
 // The admission plugin requires the permission to update foos/finalizers for an owner reference with blockOwnerDeletion.
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
+	t.Parallel()
 	guarded, err := cluster.Start(t.Context(), cluster.Options{
 		BinDir:         binDir,
 		APIServerOnly:  true,

@@ -76,6 +76,7 @@ func delayLeaseReads(in *instance) {
 
 // TestLeaseFaults lets the leader lose the Lease while it works. From when it can know, it must not write.
 func TestLeaseFaults(t *testing.T) {
+	t.Parallel()
 	for _, fault := range leaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()

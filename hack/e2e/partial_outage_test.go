@@ -56,6 +56,7 @@ var partialOutageFaults = []struct {
 
 // TestPartialOutages lets one kind of request fail while users act.
 func TestPartialOutages(t *testing.T) {
+	t.Parallel()
 	for _, outage := range partialOutages {
 		for _, fault := range partialOutageFaults {
 			runCase(t, outage.name+" "+fault.name, func(t *testing.T) {
@@ -198,6 +199,7 @@ func TestFooDeletedBeforeFirstStatus(t *testing.T) {
 
 // A prune that fails does not keep the status from being written.
 func TestFailedPruneIsReported(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]faults.Fault{
 		"500": faults.Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError),
 		"409": faults.Reject(http.StatusConflict, metav1.StatusReasonConflict),

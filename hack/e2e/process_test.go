@@ -16,6 +16,7 @@ import (
 )
 
 func TestFirstSignalDrains(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			namespace := newNamespace(t)
@@ -191,6 +192,7 @@ func TestWithoutWatchList(t *testing.T) {
 }
 
 func TestStartUpErrors(t *testing.T) {
+	t.Parallel()
 	invalid := filepath.Join(t.TempDir(), "kubeconfig")
 	requireNoError(t, os.WriteFile(invalid, []byte("this is not a kubeconfig"), 0o600))
 	for name, test := range map[string]struct {
@@ -221,6 +223,7 @@ func TestStartUpErrors(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "-version")
 	p.waitForExit(0, 10*time.Second)
 	if output := p.log.String(); !strings.HasPrefix(output, "sample-controller ") || !strings.Contains(output, " go1.") {
@@ -229,6 +232,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	p := startProcess(t, "--help")
 	p.waitForExit(0, 10*time.Second)
 	if !strings.Contains(p.log.String(), "Usage: sample-controller [flags]") {

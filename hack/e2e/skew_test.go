@@ -203,6 +203,7 @@ func answerInJSON(w http.ResponseWriter, r *http.Request, next http.Handler) {
 }
 
 func TestOlderServer(t *testing.T) {
+	t.Parallel()
 	for _, server := range olderServers {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,7 @@ var watchedResources = [][]string{{"foos"}, {"deployments"}, {"foos", "deploymen
 // TestRestartWithStaleCache restarts the controller after a change against an API server whose watch cache is still in the state
 // before that change.
 func TestRestartWithStaleCache(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range scenarios {
 		if scenario.name == "create" || strings.HasPrefix(scenario.name, "conflict") {
 			continue // They start without a Foo, so that there is no stale state.
@@ -122,6 +123,7 @@ var missedEvents = []scenario{
 // TestMissedWatchEvents makes changes while watches are interrupted. Afterwards the watches resume with all events, or the resources
 // are listed again and only the final state is seen.
 func TestMissedWatchEvents(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range missedEvents {
 		for _, resources := range watchedResources {
 			for _, expired := range []bool{false, true} {

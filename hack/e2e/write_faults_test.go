@@ -123,6 +123,7 @@ var writeFaults = []struct {
 // TestWriteFaults injects each fault into each write of each scenario. The same state must be reached, with few additional writes,
 // and must be stable.
 func TestWriteFaults(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range scenarios {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,6 +148,7 @@ func TestWriteFaults(t *testing.T) {
 
 // TestRandomRequestFaults runs each scenario while one in five requests and watches fails.
 func TestRandomRequestFaults(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range scenarios {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()

@@ -27,6 +27,7 @@ type action struct {
 // field is an input of an action.
 type field struct {
 	Name    string   `json:"name"`
+	Label   string   `json:"label,omitempty"` // if it differs from the name
 	Default string   `json:"default"`
 	Type    string   `json:"type,omitempty"` // number, or else the name of an object
 	Min     int      `json:"min,omitempty"`
@@ -98,11 +99,19 @@ func (l *lab) act(ctx context.Context, stop string, a action, body []byte) (comm
 	if err != nil {
 		return "", err
 	}
+	if l.isPlaying() {
+		return "", fmt.Errorf("%w: the scenario of a variant is being played", errInvalid)
+	}
 	l.acting.Lock()
 	defer l.acting.Unlock()
 	if !l.isLive() {
 		return "", fmt.Errorf("%w: the cluster is not running yet", errInvalid)
 	}
+	return l.perform(ctx, stop, a, v)
+}
+
+// perform does an action with values, while the lock of those that act is held.
+func (l *lab) perform(ctx context.Context, stop string, a action, v values) (command string, err error) {
 	command = a.Command
 	for name, value := range v {
 		command = strings.ReplaceAll(command, "{"+name+"}", value)
@@ -126,6 +135,13 @@ func (l *lab) act(ctx context.Context, stop string, a action, body []byte) (comm
 		return command, err
 	}
 	return command, nil
+}
+
+// isPlaying reports whether the scenario of a variant is being played.
+func (l *lab) isPlaying() bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.variant.isPlaying()
 }
 
 func (l *lab) isLive() bool {

@@ -24,6 +24,7 @@ type exercise struct {
 	Number           *int     `json:"number,omitempty"` // to enter, without choices
 	Explanation      string   `json:"explanation"`
 	Misunderstanding string   `json:"misunderstanding,omitempty"` // anchor in docs/controller-client-go.md
+	Variant          string   `json:"variant,omitempty"`          // ID of the variant that shows what happens otherwise
 }
 
 func readExercises() ([]exercise, error) {
@@ -39,7 +40,7 @@ func readExercises() ([]exercise, error) {
 }
 
 // exercisesMarkdown returns the exercises as a document, with the answers folded.
-func exercisesMarkdown(all []exercise) string {
+func exercisesMarkdown(all []exercise, variantAnchors map[string]string) string {
 	var text strings.Builder
 	text.WriteString(`# Exercises
 
@@ -66,6 +67,9 @@ done them. Answer each question before you open the answer.
 		explanation := e.Explanation
 		if e.Misunderstanding != "" {
 			explanation += " ([more](controller-client-go.md" + e.Misunderstanding + "))"
+		}
+		if e.Variant != "" {
+			explanation += " ([the controller without it](why.md#" + variantAnchors[e.Variant] + "))"
 		}
 		fmt.Fprintf(&text, "<details><summary>Answer</summary>\n\n%s %s\n\n</details>\n", answer, explanation)
 	}

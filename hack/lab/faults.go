@@ -44,6 +44,13 @@ func (i *injector) setDelay(delay time.Duration) {
 	i.delay = delay
 }
 
+// reset ends all faults.
+func (i *injector) reset() {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	i.next, i.delay = nil, 0
+}
+
 // handle is a faults.Fault.
 func (i *injector) handle(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	i.lock.Lock()
@@ -72,7 +79,7 @@ func sleep(ctx context.Context, duration time.Duration) {
 }
 
 var (
-	laneField     = field{Name: "lane", Default: deployments, Options: []string{foos, deployments}}
+	laneField     = field{Name: "lane", Label: "of", Default: deployments, Options: []string{foos, deployments}}
 	instanceField = field{Name: "pod", Default: "a", Options: []string{"a", "b"}}
 )
 

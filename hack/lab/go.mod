@@ -12,6 +12,7 @@ require (
 	k8s.io/sample-controller v0.0.0
 	k8s.io/sample-controller/hack/cluster v0.0.0
 	k8s.io/sample-controller/hack/cluster/faults v0.0.0
+	k8s.io/sample-controller/hack/variants v0.0.0
 )
 
 require (
@@ -64,4 +65,5 @@ replace (
 	k8s.io/sample-controller => ../..
 	k8s.io/sample-controller/hack/cluster => ../cluster
 	k8s.io/sample-controller/hack/cluster/faults => ../cluster/faults
+	k8s.io/sample-controller/hack/variants => ../variants
 )

@@ -81,10 +81,11 @@ func (l *lab) startInstances(count int) error {
 			return err
 		}
 		i.elects = count > 1
-		l.change(func() { l.instances = append(l.instances, i) })
 		if err := l.start(i); err != nil {
+			i.proxy.Close()
 			return err
 		}
+		l.change(func() { l.instances = append(l.instances, i) })
 	}
 	return nil
 }
@@ -110,12 +111,12 @@ func (l *lab) stopInstances() {
 
 // start starts the process of an instance.
 func (l *lab) start(i *instance) error {
-	args := []string{"-kubeconfig=" + i.kubeconfig, "-v=4", "-logging-format=json"}
+	args := append([]string{"-kubeconfig=" + i.kubeconfig, "-v=4", "-logging-format=json"}, l.program.flags...)
 	if i.elects {
 		args = append(args, electionFlags...)
 	}
 	// Not with the context of a request, which ends earlier.
-	command := l.cluster.Command(context.Background(), filepath.Join(l.binDir, "sample-controller"), args...)
+	command := l.cluster.Command(context.Background(), l.program.path, args...)
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return err

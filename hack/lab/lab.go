@@ -25,6 +25,7 @@ import (
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 
 	"k8s.io/sample-controller/hack/cluster"
+	"k8s.io/sample-controller/hack/variants"
 )
 
 // The phases of a lab.
@@ -55,20 +56,34 @@ type lab struct {
 	sampleClient clientset.Interface
 	rules        []rbacv1.PolicyRule
 
-	acting    sync.Mutex // is held by acts and faults: one at a time
-	lock      sync.Mutex
-	phase     string
-	progress  string
-	instances []*instance
-	lasting   map[string]bool // faults, as NAME or NAME/LANE
-	changes   chan struct{}
+	variants map[string]variants.Variant // by their ID
+	starts   chan variants.Variant       // for playVariants
+
+	acting     sync.Mutex // is held by acts, faults and scenarios: one at a time
+	program    program    // is guarded by acting
+	lock       sync.Mutex
+	phase      string
+	progress   string
+	instances  []*instance
+	lasting    map[string]bool // faults, as NAME or NAME/LANE
+	variant    *variantState   // that runs, or whose scenario is played
+	endVariant func()
+	changes    chan struct{}
 }
 
 func newLab(root string) (*lab, error) {
 	l := &lab{root: root, binDir: filepath.Join(root, ".build", "bin"), stream: newStream(), merger: newMerger(), injector: &injector{},
-		phase: building, lasting: map[string]bool{}, changes: make(chan struct{})}
+		phase: building, lasting: map[string]bool{}, endVariant: func() {}, changes: make(chan struct{}),
+		variants: map[string]variants.Variant{}, starts: make(chan variants.Variant, 1)}
 	l.gate = newGate(l.changed)
-	var err error
+	l.program = l.controller()
+	all, err := variants.All()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all {
+		l.variants[v.ID] = v
+	}
 	l.exercises, err = newExercises()
 	return l, err
 }
@@ -143,6 +158,9 @@ func (l *lab) run(ctx context.Context) (err error) {
 		return err
 	}
 	l.change(func() { l.phase, l.progress = live, "" })
+	playing, stopPlaying := context.WithCancel(ctx)
+	defer stopPlaying() // Before the instances are stopped, and after that nothing is started.
+	running.Go(func() { l.playVariants(playing) })
 	select {
 	case <-ctx.Done():
 		return nil
@@ -174,7 +192,7 @@ func (l *lab) prepare(ctx context.Context) error {
 			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, output)
 		}
 	}
-	if l.rules, err = readRules(filepath.Join(l.root, "artifacts/install/base/rbac.yaml")); err != nil {
+	if l.rules, err = readRules(filepath.Join(l.root, rbacFile)); err != nil {
 		return err
 	}
 	return l.grant(ctx)

@@ -5,12 +5,15 @@ package main
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"k8s.io/sample-controller/hack/variants"
 )
 
 //go:embed page
@@ -21,6 +24,9 @@ const (
 	recordingFile = "recording.jsonl"
 	exercisesFile = "exercises.json"
 )
+
+// recordedVariants are the variants whose scenarios are recorded, in the directory variants of the page.
+var recordedVariants = []string{"no-done", "no-tombstone", "no-ensure-ready"}
 
 // pageFiles returns the files of the page.
 func pageFiles() fs.FS {
@@ -37,7 +43,7 @@ var (
 )
 
 // inlinePage returns the page with everything that it needs in a single file, which works without a server.
-func inlinePage(files fs.FS) (string, error) {
+func inlinePage(files fs.FS, catalogue string, recorded []string) (string, error) {
 	var failed error
 	read := func(name string) string {
 		content, err := fs.ReadFile(files, name)
@@ -47,9 +53,10 @@ func inlinePage(files fs.FS) (string, error) {
 		return string(content)
 	}
 	// In JSON, the only way to a < that HTML does not see.
-	data := func(id, mediaType, name string) string {
-		return fmt.Sprintf("<script type=%q id=%q>%s</script>\n", mediaType, id, strings.ReplaceAll(read(name), "<", `\u003c`))
+	data := func(id, mediaType, content string) string {
+		return fmt.Sprintf("<script type=%q id=%q>%s</script>\n", mediaType, id, strings.ReplaceAll(content, "<", `\u003c`))
 	}
+	const jsonType, linesType = "application/json", "application/x-ndjson"
 	html := styles.ReplaceAllStringFunc(read("index.html"), func(tag string) string {
 		return "<style>\n" + read(styles.FindStringSubmatch(tag)[1]) + "</style>"
 	})
@@ -57,7 +64,12 @@ func inlinePage(files fs.FS) (string, error) {
 	html = scripts.ReplaceAllStringFunc(html, func(tag string) string {
 		inlined := "<script>\n" + read(scripts.FindStringSubmatch(tag)[1]) + "</script>"
 		if isFirst {
-			inlined = data("lab-recording", "application/x-ndjson", recordingFile) + data("lab-exercises", "application/json", exercisesFile) + inlined
+			all := data("lab-recording", linesType, read(recordingFile)) + data("lab-exercises", jsonType, read(exercisesFile)) +
+				data("lab-variants", jsonType, catalogue)
+			for _, id := range recorded {
+				all += data("lab-variant-"+id, linesType, read("variants/"+id+".jsonl"))
+			}
+			inlined = all + inlined
 			isFirst = false
 		}
 		return inlined
@@ -67,7 +79,15 @@ func inlinePage(files fs.FS) (string, error) {
 
 // writeDocs writes what docs has of the lab: the page as a single file, and the exercises.
 func writeDocs(dir string) error {
-	html, err := inlinePage(pageFiles())
+	catalogued, err := variants.All()
+	if err != nil {
+		return err
+	}
+	catalogue, err := json.Marshal(catalogued)
+	if err != nil {
+		return err
+	}
+	html, err := inlinePage(pageFiles(), string(catalogue), recordedVariants)
 	if err != nil {
 		return err
 	}
@@ -75,7 +95,7 @@ func writeDocs(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string]string{"lab.html": html, "exercises.md": exercisesMarkdown(all)} {
+	for name, content := range map[string]string{"lab.html": html, "exercises.md": exercisesMarkdown(all, variants.Anchors(catalogued))} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"k8s.io/sample-controller/hack/variants"
 )
 
 const (
@@ -41,6 +44,8 @@ func (l *lab) handler(address string) http.Handler {
 	mux.HandleFunc("POST /faults/{name}", l.serveAction("fault", faultActions))
 	mux.HandleFunc("POST /motion", l.serveMotion)
 	mux.HandleFunc("POST /exercises/{name}", l.serveExercise)
+	mux.HandleFunc("GET /variants.json", serveVariants)
+	mux.HandleFunc("POST /variants/{name}", l.serveVariant)
 	return onlyLocal(address, mux)
 }
 
@@ -223,6 +228,34 @@ func (l *lab) serveExercise(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, l.state())
 }
 
+// serveVariants serves the catalogue of variants.
+func serveVariants(w http.ResponseWriter, _ *http.Request) {
+	all, err := variants.All()
+	if err != nil {
+		respond(w, http.StatusInternalServerError, failure{err.Error()})
+		return
+	}
+	respond(w, http.StatusOK, all)
+}
+
+func (l *lab) serveVariant(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Action string }
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Action != "run" && body.Action != "back" {
+		respond(w, http.StatusBadRequest, failure{"the action must be run or back"})
+		return
+	}
+	if body.Action == "back" {
+		l.stopVariant()
+	} else if err := l.startVariant(r.PathValue("name")); errors.Is(err, fs.ErrNotExist) {
+		respond(w, http.StatusNotFound, failure{"there is no such variant"})
+		return
+	} else if err != nil {
+		respond(w, http.StatusBadRequest, failure{err.Error()})
+		return
+	}
+	respond(w, http.StatusOK, l.state())
+}
+
 // state is what the page shows beside the steps.
 type state struct {
 	Phase     string          `json:"phase"`
@@ -235,6 +268,7 @@ type state struct {
 	Acts      []action        `json:"acts"`
 	Faults    []action        `json:"faults"`
 	Exercises []exerciseState `json:"exercises"`
+	Variant   *variantState   `json:"variant,omitempty"`
 }
 
 type podState struct {
@@ -256,7 +290,7 @@ func (l *lab) state() state {
 		Motion: motionState{mode, delay.Seconds(), held}}
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	s.Phase, s.Progress = l.phase, l.progress
+	s.Phase, s.Progress, s.Variant = l.phase, l.progress, l.variant
 	switch l.phase {
 	case failed:
 		s.Error, s.Progress = l.progress, ""

@@ -191,28 +191,31 @@ func TestRecording(t *testing.T) {
 
 func TestPageIsInlined(t *testing.T) {
 	html, err := inlinePage(fstest.MapFS{
-		"index.html":     {Data: []byte("<head><link rel=\"stylesheet\" href=\"a.css\"></head><body><script src=\"a.js\"></script><script src=\"b.js\"></script>")},
-		"a.css":          {Data: []byte("p{}")},
-		"a.js":           {Data: []byte("a()")},
-		"b.js":           {Data: []byte("b()")},
-		recordingFile:    {Data: []byte(`{"raw":"</script>"}`)},
-		exercisesFile:    {Data: []byte("[]")},
-		"not-part-of-it": {},
-	})
+		"index.html":       {Data: []byte("<head><link rel=\"stylesheet\" href=\"a.css\"></head><body><script src=\"a.js\"></script><script src=\"b.js\"></script>")},
+		"a.css":            {Data: []byte("p{}")},
+		"a.js":             {Data: []byte("a()")},
+		"b.js":             {Data: []byte("b()")},
+		recordingFile:      {Data: []byte(`{"raw":"</script>"}`)},
+		exercisesFile:      {Data: []byte("[]")},
+		"variants/v.jsonl": {Data: []byte(`{"seq":1}`)},
+		"not-part-of-it":   {},
+	}, `[{"diff":"<"}]`, []string{"v"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "<head><style>\np{}</style></head><body>" +
 		"<script type=\"application/x-ndjson\" id=\"lab-recording\">{\"raw\":\"\\u003c/script>\"}</script>\n" +
 		"<script type=\"application/json\" id=\"lab-exercises\">[]</script>\n" +
+		"<script type=\"application/json\" id=\"lab-variants\">[{\"diff\":\"\\u003c\"}]</script>\n" +
+		"<script type=\"application/x-ndjson\" id=\"lab-variant-v\">{\"seq\":1}</script>\n" +
 		"<script>\na()</script><script>\nb()</script>"
 	if html != want {
 		t.Errorf("got\n%s\nwant\n%s", html, want)
 	}
-	if _, err := inlinePage(fstest.MapFS{"index.html": {}}); err != nil {
+	if _, err := inlinePage(fstest.MapFS{"index.html": {}}, "", nil); err != nil {
 		t.Errorf("a page without scripts: %v", err)
 	}
-	if _, err := inlinePage(fstest.MapFS{"index.html": {Data: []byte(`<script src="c.js"></script>`)}}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := inlinePage(fstest.MapFS{"index.html": {Data: []byte(`<script src="c.js"></script>`)}}, "", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v for a missing script", err)
 	}
 }

@@ -35,6 +35,7 @@ func TestRenamed(t *testing.T) {
 			"a.md", "```diff\n--- a/foo.yaml\n+++ b/foo.yaml\n@@ syncFoo @@\n+foo: # foo's\n+++ b/foo.go\n+\tfoo(\"foo\") // A foo\n+\treturn foo\n```\nfoo\n",
 			"a.md", "```diff\n--- a/archiveplan.yaml\n+++ b/archiveplan.yaml\n@@ syncArchivePlan @@\n+archiveplan: # archiveplan's\n+++ b/archiveplan.go\n+\tarchivePlan(\"archiveplan\") // An archiveplan\n+\treturn archivePlan\n```\narchiveplan\n",
 		},
+		"diff":      {"a.diff", "--- a/foo.go\n+++ b/foo.go\n@@\n-\tfoo(\"foo\")\n", "a.diff", "--- a/archiveplan.go\n+++ b/archiveplan.go\n@@\n-\tarchivePlan(\"archiveplan\")\n"},
 		"checksums": {"1.35.sum", "h1:foobar\n", "1.35.sum", "h1:foobar\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ go 1.26.0
 replace (
 	k8s.io/sample-controller/hack/cluster => ../cluster
 	k8s.io/sample-controller/hack/doctest => ../doctest
+	k8s.io/sample-controller/hack/variants => ../variants
 )
 
 require (
@@ -30,6 +31,7 @@ require (
 	k8s.io/api v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
+	k8s.io/sample-controller/hack/variants v0.0.0-00010101000000-000000000000 // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect

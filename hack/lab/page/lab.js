@@ -55,6 +55,27 @@
   exercises.onChange = () => redraw();
   exercises.onGo = (seq) => go(seq);
 
+  exercises.onVariant = (id) => {
+    byId("tab-variants").click();
+    variants.show(id);
+  };
+  const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
+  const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && playRecording(recorded.get(id), id);
+  const variants = new Variants({
+    post,
+    onChange: () => redraw(),
+    stepsOf: (id) => recorded.get(id) || liveSteps,
+    onPlay(id) {
+      playScenario(id);
+      redraw();
+    },
+    onGo(id, seq) {
+      if (lab && !player.live) goLive();
+      playScenario(id);
+      go(seq);
+    },
+  });
+
   // shownPod is the name of the pod in the picture: the one that was chosen, or else the leader.
   const shownPod = () => player.state.pods.has(chosenPod) ? chosenPod : labState.shown(player.state);
 
@@ -74,6 +95,7 @@
     drawBar();
     actions.draw(lab);
     exercises.draw(lab);
+    variants.draw(lab);
   }
 
   // go shows the state right after a step, and the step in the details.
@@ -195,6 +217,7 @@
       const isFirst = liveSteps.length === 0 || isNew;
       if (isNew) liveSteps = [];
       liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
+      variants.draw(lab);
       if (!player.live) return;
       if (isFirst) player.load(liveSteps, true);
       else player.append(steps);
@@ -246,6 +269,7 @@
         other.setAttribute("aria-selected", String(other === tab));
         byId(other.getAttribute("aria-controls")).hidden = other !== tab;
       }
+      variants.draw(lab);
     });
   }
   document.addEventListener("keydown", (event) => {
@@ -273,9 +297,13 @@
   const recording = inlined("lab-recording");
   if (recording !== undefined) {
     exercises.load(JSON.parse(inlined("lab-exercises") || "[]"));
+    for (const { id } of document.querySelectorAll("script[id^=lab-variant-]")) recorded.set(id.slice("lab-variant-".length), parse(inlined(id)));
+    variants.load(JSON.parse(inlined("lab-variants") || "[]"), recorded.keys());
     playRecording(parse(recording), "");
   } else {
-    fetch("exercises.json").then((response) => response.json()).then((all) => { exercises.load(all); redraw(); });
+    for (const [name, panel] of [["exercises", exercises], ["variants", variants]]) {
+      fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
+    }
     connect();
   }
   redraw();

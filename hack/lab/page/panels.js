@@ -300,10 +300,14 @@ class Actions {
       const signature = JSON.stringify(field);
       counts.set(signature, (counts.get(signature) || 0) + 1);
     }
-    const fields = [...counts].filter(([signature, count]) => count >= (JSON.parse(signature).options ? 2 : 3)).map(([signature]) => JSON.parse(signature));
-    const form = element("form", { className: "shared", onsubmit: (event) => event.preventDefault() },
-      fields.map((field) => element("label", {}, `${field.name} `, this.input(field))));
+    // A choice belongs beside its button.
+    const fields = [...counts].map(([signature, count]) => ({ field: JSON.parse(signature), count })).filter(({ field, count }) => count >= 3 && !field.options).map(({ field }) => field);
+    const form = element("form", { className: "shared", hidden: fields.length === 0, onsubmit: (event) => event.preventDefault() }, fields.map((field) => this.label(field)));
     return { form, has: (field) => fields.some((shared) => JSON.stringify(shared) === JSON.stringify(field)) };
+  }
+
+  label(field) {
+    return element("label", {}, `${field.label || field.name} `, this.input(field));
   }
 
   input(field) {
@@ -317,7 +321,7 @@ class Actions {
     const shared = this.shared[kind];
     const form = element("form", { data: { name: action.name } },
       element("button", { disabled: !isLive, title: [action.label, action.command].filter(Boolean).join(": ") }, action.label || action.name),
-      (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.input(field)));
+      (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.label(field)));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const values = {};
@@ -400,9 +404,11 @@ class Exercises {
       check.passed ? element("p", { className: "passed" }, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
       check.active && !check.passed ? element("p", {}, "▸ the lab is watching for it") : null,
       isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/controller-client-go.md${exercise.misunderstanding}`), "."] : "") : null,
+      isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
       isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);
   }
 
   onChange() {}
   onGo() {}
+  onVariant() {}
 }

@@ -51,13 +51,18 @@ class Picture {
     return element("button", { className: `chip${low ? " low" : ""}${guess ? " guess" : ""}${this.key === key ? " selected" : ""}`, data: { key }, title }, label);
   }
 
-  // chips shows as many items as have room, and counts the rest of a total.
-  chips(items, limit, label, options = () => ({}), total = items.length) {
-    const shown = total > limit ? items.slice(0, limit - 1) : items;
+  // chips shows as many items as have room, and counts the rest.
+  chips(items, limit, label, options = () => ({})) {
+    const shown = items.length > limit ? items.slice(0, Math.max(1, limit - 1)) : items;
     return [
       ...shown.map((item) => this.chip(item.key, label(item), options(item))),
-      total > shown.length && element("span", { className: "more" }, `+ ${total - shown.length}`),
+      items.length > shown.length && element("span", { className: "more" }, `+ ${items.length - shown.length}`),
     ].filter(Boolean);
+  }
+
+  // rows shows at most two items, or one and how many more there are, one below the other.
+  rows(items, label, options) {
+    return this.chips(items, 2, label, options).map((item) => element("div", { className: "row" }, item));
   }
 
   draw(state, podName, now) {
@@ -100,28 +105,30 @@ class Picture {
         cut: element("span", { className: "badge alarm" }, "watch cut"),
         ended: element("span", { className: "badge alarm" }, "watch ended"),
       }[watching]),
-      element("div", { className: "soft" }, `${events} events`),
     ]);
+    byId(`reflector-${lane}`).querySelector("h2 span").textContent = cache ? `${events} events` : "";
     const fifo = cache ? cache.fifo : [];
-    this.body(`fifo-${lane}`, [fifo.length, fifo.slice(0, 2)], () => fifo.length === 0 ? element("span", { className: "soft" }, "empty") : element("div", { className: "chips" },
-      this.chips(fifo.slice(0, 2).map((item) => ({ ...item, key: item.object || item.eventType })), 2,
-        (item) => `${item.eventType} ${item.object ? labState.short(item.object) : item.count ?? ""}`, () => ({ guess: true }), fifo.length)));
+    this.body(`fifo-${lane}`, [fifo.length, fifo[0]], () => fifo.length === 0 ? element("span", { className: "soft" }, "empty") : element("div", { className: "row" },
+      this.chips(fifo.map((item) => ({ ...item, key: item.object || item.eventType })), 1,
+        (item) => `${item.eventType} ${item.object ? brief(item.object) : item.count ?? ""}`, (item) => ({ guess: true, title: `${item.eventType} ${item.object || ""}` }))));
     const stale = cache ? labState.isStale(state, pod, lane) : false;
     const objects = cache ? cache.objects : new Map();
-    const some = [...objects].slice(0, 3);
-    this.body(`indexer-${lane}`, [some, objects.size, cache && cache.resourceVersion, stale, state.newest[lane]], () => cache ? [
-      element("div", { className: "row rv" }, element("span", {}, "rv ", element("b", { id: `cached-${lane}` }, cache.resourceVersion ? String(cache.resourceVersion) : "–")),
-        stale ? element("span", { className: "badge alarm", id: `light-${lane}` }, `STALE: newest is ${state.newest[lane]}`)
-          : element("span", { className: "badge soft", id: `light-${lane}` }, "✓ current")),
-      element("div", { className: "chips" }, element("b", {}, String(objects.size)), this.chips(some.map(([key, resourceVersion]) => ({ key, resourceVersion })), 3,
-        (item) => `${labState.short(item.key)} ${item.resourceVersion || ""}`, () => ({}), objects.size)),
-    ] : element("span", { className: "soft" }, "empty"));
+    this.body(`indexer-${lane}`, [[...objects].slice(0, 2), objects.size], () => cache ? element("div", { className: "row" }, element("b", {}, String(objects.size)),
+      this.chips([...objects].map(([key, resourceVersion]) => ({ key, resourceVersion })), 2,
+        (item) => `${brief(item.key)} ${item.resourceVersion || ""}`, (item) => ({ title: `${item.key} ${item.resourceVersion || ""}` })))
+      : element("span", { className: "soft" }, "empty"));
+    byId(`cached-${lane}`).textContent = cache && cache.resourceVersion || "–";
+    const light = byId(`light-${lane}`);
+    light.hidden = !cache;
+    light.className = `badge ${stale ? "alarm" : "soft"}`;
+    light.textContent = stale ? "STALE" : "✓ current";
+    byId(`of-${lane}`).textContent = stale ? ` of ${state.newest[lane]}` : "";
     const handler = cache && cache.handler;
     const isDeciding = handler && handler.seq === state.seq;
     this.body(`handler-${lane}`, [handler, isDeciding], () => handler ? [
-      element("div", { className: "called" }, element("b", {}, handler.eventType), ` ${labState.short(handler.object)}`,
+      element("div", { className: "called", title: handler.object }, element("b", {}, handler.eventType), ` ${brief(handler.object)}`,
         element("span", { className: "soft rv" }, ` rv ${handler.resourceVersion || "–"}`)),
-      element("div", { className: "decision" }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
+      element("div", { className: "decision", title: (handler.decisions.at(-1) || {}).why }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
     ] : [element("div", { className: "soft" }, lane === "foos" ? "add, update, delete" : "add, update, delete, tombstone"), element("div", { className: "soft" }, "no event yet")]);
     const watch = this.arrows.get(`watch-${lane}`);
     watch.path.classList.toggle("cut", isCut || watching === "none" || watching === "held");
@@ -138,27 +145,26 @@ class Picture {
     byId("queue-sum").textContent = pod && pod.state === "exited" ? "gone with the process" : !pod || (pod.workers.length === 0 && waiting.length === 0) ? "none on a standby"
       : waiting.length > 0 ? `${changes} ${changes === 1 ? "change" : "changes"}, ${waiting.length} ${waiting.length === 1 ? "key" : "keys"}`
         : "a key waits at most once";
-    this.body("processing", processing.slice(0, 6), () => processing.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
-      this.chips(processing, 4, (item) => `${labState.short(item.key)} #${item.worker || "?"}`),
-      processing.filter((item) => item.again > 0).slice(0, 2).map((item) => element("span", {
-        className: "more", title: `${item.key} was added ${item.again} times while it is processed; Done queues it once`,
-      }, `${labState.short(item.key)} again`))));
+    this.body("processing", [processing.length, processing.slice(0, 2)], () => processing.length === 0 ? element("span", { className: "soft" }, "none")
+      : this.rows(processing, (item) => `${brief(item.key)} #${item.worker || "?"}${item.again > 0 ? " again" : ""}`, (item) => ({
+        title: `${item.key}, worker ${item.worker || "?"}${item.again > 0 ? `; was added ${item.again} times while it is processed: Done queues it once` : ""}`,
+      })));
     const row = (priority) => {
       const items = waiting.filter((item) => item.priority === priority);
       return element("div", { className: "row" }, element("span", { className: "label" }, priority),
         items.length === 0 ? element("span", { className: "soft" }, "–")
-          : this.chips(items, 2, (item) => labState.short(item.key) + (item.changes > 1 ? ` ×${item.changes}` : ""),
+          : this.chips(items, 2, (item) => brief(item.key) + (item.changes > 1 ? ` ×${item.changes}` : ""),
             (item) => ({ low: priority === "low", title: `${item.key}: ${item.changes} changes, 1 key (${item.reasons.join("; ")})` })));
     };
     const first = ["high", "low"].map((priority) => waiting.filter((item) => item.priority === priority)).map((items) => [items.length, items.slice(0, 2)]);
     this.body("waiting", first, () => [row("high"), row("low")]);
     const left = (item) => Math.max(0, item.due - now) / 1000;
     const time = (s) => s >= 10 ? `${Math.round(s)} s` : s >= 0.1 ? `${s.toFixed(1)} s` : `${Math.round(1000 * s)} ms`;
-    const text = (item) => `${labState.short(item.key)} in ${time(left(item))}${item.changes > 1 ? ` ×${item.changes}` : ""}`;
-    this.body("delayed", [delayed.length, delayed.slice(0, 2).map((item) => [item, text(item)])], () => delayed.length === 0 ? element("span", { className: "soft" }, "none") : element("div", { className: "chips" },
-      this.chips(delayed, this.narrow ? 2 : 2, text, (item) => ({ title: `${item.key}: ${item.reasons.join("; ")}` }))));
-    this.body("limiter", [failures.length, failures.slice(0, 2)], () => failures.length === 0 ? element("span", { className: "soft" }, "no failures") : element("div", { className: "chips" },
-      this.chips(failures, 2, (item) => `${labState.short(item.key)} ×${item.count}`, (item) => ({ title: `${item.key}: ${item.count} failures so far` }))));
+    const text = (item) => `${brief(item.key)} in ${time(left(item))}${item.changes > 1 ? ` ×${item.changes}` : ""}`;
+    this.body("delayed", [delayed.length, delayed.slice(0, 2).map((item) => [item, text(item)])], () => delayed.length === 0 ? element("span", { className: "soft" }, "none")
+      : this.rows(delayed, text, (item) => ({ title: `${item.key}: ${item.reasons.join("; ")}` })));
+    this.body("limiter", [failures.length, failures.slice(0, 2)], () => failures.length === 0 ? element("span", { className: "soft" }, "no failures")
+      : this.rows(failures, (item) => `${brief(item.key)} ×${item.count}`, (item) => ({ title: `${item.key}: ${item.count} failures so far` })));
   }
 
   drawWorkers(pod) {
@@ -171,13 +177,15 @@ class Picture {
   }
 
   drawWorker(worker) {
-    const trail = worker.key ? worker.trail : [];
     const last = worker.last;
+    // Both ends of what the sync has done so far.
+    const trail = worker.key ? worker.trail.map((entry) => element("span", { title: entry.what }, middle(trailText(entry), 40))) : [];
+    if (trail.length > 5) trail.splice(1, trail.length - 4, element("span", { title: `${trail.length - 4} further entries` }, "…"));
     return element("div", { className: "worker" },
       element("span", { className: "number" }, `#${worker.number}`),
-      worker.key ? this.chip(worker.key, labState.short(worker.key)) : element("span", { className: "soft" }, "idle"),
-      worker.key ? element("span", { className: "trail" }, trail.slice(-4).map((entry) => element("span", { title: entry.what }, trailText(entry))))
-        : element("span", { className: "soft trail" }, last ? element("span", {}, `last: ${labState.short(last.key)}, ${last.result}${last.duration ? `, ${Math.max(0.1, 1000 * last.duration).toFixed(1)} ms` : ""}`) : ""));
+      worker.key ? this.chip(worker.key, brief(worker.key)) : element("span", { className: "soft" }, "idle"),
+      worker.key ? element("span", { className: "trail" }, trail)
+        : element("span", { className: "soft trail" }, last ? element("span", {}, `last: ${brief(last.key)}, ${last.result}${last.duration ? `, ${Math.max(0.1, 1000 * last.duration).toFixed(1)} ms` : ""}`) : ""));
   }
 
   // Arrows and tokens.
@@ -424,10 +432,19 @@ function towards([x, y], [toX, toY], distance) {
   return [x + (toX - x) * part, y + (toY - y) * part];
 }
 
+// middle shortens a text by leaving out what is in its middle.
+function middle(text, length) {
+  const half = Math.floor((length - 1) / 2);
+  return text.length > length ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
+}
+
+// brief is the name of an object where there is little room.
+const brief = (name) => middle(labState.short(name), 20);
+
 // decision says what a handler decided.
 function decision({ queued, key, why, delay }) {
   if (!queued) return `∅ not queued: ${why || ""}`;
-  return `→ ${labState.short(key)} queued${delay ? ` in ${delay} s` : ""}: ${why || ""}`;
+  return `→ ${brief(key)} queued${delay ? ` in ${delay} s` : ""}: ${why || ""}`;
 }
 
 // trailText says in a few words what a sync did.

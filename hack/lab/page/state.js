@@ -492,5 +492,5 @@ const labState = (() => {
     }
   }
 
-  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, laneOf };
+  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, laneOf, isBackground, isWrite };
 })();

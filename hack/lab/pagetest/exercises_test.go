@@ -101,7 +101,7 @@ func TestExercises(t *testing.T) {
 			p.receive("the write", `step.kind === "request" && step.verb === "patch"`)
 			p.scale("4")
 			p.receive("that the key was added again", `step.kind === "queueAdd" && step.merged === "processing"`)
-			p.stepUntil("that the key was added again", shows("#processing", "a again"))
+			p.stepUntil("that the key was added again", shows("#processing", " again"))
 		},
 		"stale": func(p *page) {
 			p.fault("holdWatch", "lane", "deployments")

@@ -140,13 +140,47 @@ func recordedPage(t *testing.T) string {
 	return "file://" + path
 }
 
-// overflowing returns the boxes of the picture whose text needs more room than they have, or that are outside of it.
+// overflowing returns the texts that need more room than their box, button or panel has, and the boxes that overlap or are outside of the picture.
+// What may be cut has its text as its title.
 const overflowing = `(() => {
-	const outer = document.getElementById("picture").getBoundingClientRect();
-	return [...document.querySelectorAll("#picture .stop, #picture .cell")].filter((box) => {
-		const own = box.getBoundingClientRect(), body = box.querySelector(".body").getBoundingClientRect();
-		return own.left < outer.left || own.right > outer.right || own.bottom > outer.bottom || body.bottom > own.bottom + 1;
-	}).map((box) => box.id).join();
+	const found = [];
+	const sticksOut = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1;
+	for (const element of document.querySelectorAll("#bar *, #do *, #picture *")) {
+		const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+		if (!hasText || !element.checkVisibility() || element.closest("svg, select")) continue;
+		const titled = element.closest("[title]");
+		if (titled && getComputedStyle(titled).textOverflow === "ellipsis") continue;
+		for (let cut = element; cut.id !== "picture" && cut !== document.body; cut = cut.parentElement) {
+			if (getComputedStyle(cut).textOverflow === "ellipsis" && cut.scrollWidth > cut.clientWidth + 1) found.push("cut: " + cut.textContent);
+		}
+		const range = document.createRange();
+		range.selectNodeContents(element);
+		const { left, right, bottom } = range.getBoundingClientRect();
+		const box = element.closest("button, .cell, .stop, .panel, #command, #caption, #bar, #do, #picture");
+		const isScrolled = box.matches(".panel, #command");
+		if (sticksOut({ left, right, bottom: isScrolled ? 0 : bottom }, box.getBoundingClientRect())) found.push(box.id + ": " + element.textContent);
+	}
+	const rectangles = [...document.querySelectorAll("#picture .stop, #picture .cell")].map((box) => [box, box.getBoundingClientRect()]);
+	const picture = document.getElementById("picture").getBoundingClientRect();
+	for (const [box, r] of rectangles) {
+		if (sticksOut(r, picture)) found.push(box.id + " is outside of the picture");
+		for (const [other, o] of rectangles) {
+			if (!other.contains(box) && !box.contains(other) && r.left < o.right && o.left < r.right && r.top < o.bottom && o.top < r.bottom) found.push(box.id + " overlaps " + other.id);
+		}
+	}
+	for (const trail of innerWidth > 900 ? document.querySelectorAll(".trail") : []) {
+		for (const end of [trail.firstElementChild, trail.lastElementChild]) {
+			if (end && (end.scrollWidth > end.clientWidth + 1 || sticksOut(end.getBoundingClientRect(), trail.getBoundingClientRect()))) found.push("an end of the trail is cut: " + end.textContent);
+		}
+	}
+	return found.join("\n");
+})()`
+
+// withLongNames makes the recording one of an object with a long name in a cluster that has run for long.
+const withLongNames = `(() => {
+	const name = "a-foo-with-a-name-as-long-as-the-name-of-an-object-may-well-be-01";
+	const text = JSON.stringify(lab.player.steps).replaceAll('default/a"', 'default/' + name + '"').replace(/"resourceVersion":"(\d+)"/g, '"resourceVersion":"100$1"');
+	lab.player.load(JSON.parse(text), false);
 })()`
 
 func TestLayout(t *testing.T) {
@@ -156,6 +190,7 @@ func TestLayout(t *testing.T) {
 		width, height int
 		scheme        string
 	}{
+		{"laptop", 1440, 757, "light"}, {"small-window", 1280, 720, "light"},
 		{"desktop-light", 1280, 800, "light"}, {"desktop-dark", 1280, 800, "dark"}, {"phone-light", 390, 844, "light"}, {"phone-dark", 390, 844, "dark"},
 	} {
 		t.Run(screen.name, func(t *testing.T) {
@@ -164,14 +199,24 @@ func TestLayout(t *testing.T) {
 			p.get("lab.player.pause(), lab.player.seek(Math.floor(lab.player.steps.length / 2)), 0")
 			p.get("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0))))")
 			p.shoot(screen.name)
+			steps := int(p.get("lab.player.steps.length").(float64))
 			if width := p.get("document.documentElement.scrollWidth").(float64); int(width) > screen.width {
 				t.Errorf("the page is %v wide", width)
 			}
 			if height := p.get("document.documentElement.scrollHeight").(float64); screen.width > 900 && int(height) > screen.height {
 				t.Errorf("the page is %v high", height)
 			}
-			if boxes := p.get(overflowing); boxes != "" {
-				t.Errorf("overflow: %s", boxes)
+			for _, names := range []string{"", withLongNames} {
+				if names != "" {
+					p.get(names)
+				}
+				for position := 0; position <= steps; position += 45 {
+					p.get(fmt.Sprintf("lab.player.pause(), lab.player.seek(%d), 0", position))
+					if boxes := p.get(overflowing); boxes != "" {
+						p.shoot("overflow-" + screen.name)
+						t.Fatalf("overflow at step %d: %s", position, boxes)
+					}
+				}
 			}
 			isDark := p.get(`getComputedStyle(document.body).color.match(/\d+/g).every((part) => part > 128)`)
 			if isDark != (screen.scheme == "dark") {

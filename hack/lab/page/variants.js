@@ -1,0 +1,126 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+const sinceBegin = (ms) => `${(ms / 1000).toFixed(2)} s`;
+
+const phases = {
+  building: "▸ The variant is being built.", controller: "▸ The scenario is played on the controller.", variant: "▸ The scenario is played on the variant.",
+  played: "The variant runs instead of the controller.", failed: "✕ It has failed: ",
+};
+
+// The variants of the controller: their differences, and what the controller and a variant did in the same scenario, beside each other.
+class Variants {
+  // onPlay plays a recorded scenario, and onGo shows a step of a scenario. Both show the picture. stepsOf returns the steps of a scenario.
+  constructor({ post, onChange, onPlay, onGo, stepsOf }) {
+    Object.assign(this, { post, onChange, onPlay, onGo, stepsOf, list: [], recorded: new Set(), open: null, isPictureShown: false, phase: null });
+  }
+
+  load(list, recorded = []) {
+    this.list = list;
+    this.recorded = new Set(recorded);
+    this.drawn = null;
+  }
+
+  show(id) {
+    this.open = id;
+    this.isPictureShown = false;
+    this.onChange();
+  }
+
+  draw(lab) {
+    const state = lab && lab.variant || null;
+    if (state && state.phase !== this.phase) {
+      this.open = state.id;
+      this.isPictureShown = !["played", "failed"].includes(state.phase); // While the scenario is played, the picture is worth watching.
+    }
+    this.phase = state && state.phase;
+    const variant = this.list.find(({ id }) => id === this.open);
+    byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
+    const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
+    // The last steps of a scenario may arrive after the news that it has been played.
+    if (signature === this.drawn && (!variant || this.compared)) return;
+    const compared = variant ? labVariants.compare(this.stepsOf(variant.id), variant) : null;
+    if (signature === this.drawn && !compared) return;
+    Object.assign(this, { drawn: signature, compared });
+    this.drawBar(state);
+    byId("variants").replaceChildren(
+      element("p", {}, "Each variant is the controller without one thing that it does."),
+      ...this.list.map((each) => element("div", {},
+        element("button", { "aria-expanded": String(each.id === this.open), data: { id: each.id }, onclick: () => this.show(each.id === this.open && !this.isPictureShown ? null : each.id) }, each.title),
+        each.id === this.open ? this.controls(each, lab, state) : null)));
+    if (variant) byId("variant").replaceChildren(...this.page(variant));
+  }
+
+  drawBar(state) {
+    byId("replaced").hidden = !state;
+    if (!state) return;
+    byId("replaced").replaceChildren(element("span", { className: "badge alarm" }, state.id), " ",
+      element("button", { id: "back-to-controller", onclick: () => this.act(state.id, "back") }, "back to the controller"));
+  }
+
+  controls(variant, lab, state) {
+    const isPlaying = state && !["played", "failed"].includes(state.phase);
+    const canRun = lab && lab.phase === "live" && variant.scenario.steps;
+    return element("div", { className: "controls" },
+      canRun ? element("button", { className: "primary run", disabled: isPlaying, onclick: () => this.act(variant.id, "run") }, "run it") : null,
+      this.recorded.has(variant.id) ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
+      element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
+      canRun && !state ? element("p", {}, "The scenario begins without Foos and Deployments: those in the namespace default are deleted. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
+      lab || this.recorded.has(variant.id) ? null : element("p", {}, "With ", element("code", {}, "make lab"), " it can be run."),
+      state && state.id === variant.id ? element("p", { className: "phase" }, element("b", {}, phases[state.phase]), state.error || "") : null);
+  }
+
+  async act(id, action) {
+    const { error } = await this.post(`variants/${id}`, { action });
+    if (error) byId("caption").textContent = `✕ ${error}`;
+  }
+
+  // page shows the difference, and what both did if that is known.
+  page(variant) {
+    const { compared } = this;
+    return [
+      element("h2", {}, variant.title),
+      element("p", { className: "question" }, variant.question),
+      element("pre", { className: "diff", tabIndex: 0, "aria-label": "The difference between the controller and the variant" },
+        variant.diff.trimEnd().split("\n").map((line) => element("span", { className: /^(---|\+\+\+) /.test(line) ? "" : { "+": "added", "-": "removed" }[line[0]] || "" }, line + "\n"))),
+      ...(compared ? this.comparison(variant, compared) : variant.trace ? [element("pre", { className: "seen" }, variant.trace)] : []),
+      element("details", { open: Boolean(compared) }, element("summary", {}, "What happens, and why"),
+        element("p", {}, variant.seen), element("p", {}, element("b", {}, "The promise that it breaks: "), variant.promise),
+        element("p", {}, element("b", {}, "The test that fails: "), element("code", {}, `${variant.test.name} in ${variant.test.package}`))),
+    ];
+  }
+
+  comparison(variant, { rows, ends, traces, wrong }) {
+    const isMissing = wrong && wrong.missing;
+    const ofLane = { foos: "Foo", deployments: "Deployment" };
+    const inTheEnd = (end) => [
+      ...end.slice(0, 6).map(({ lane, object, what }) => element("div", {}, `${ofLane[lane]} ${labState.short(object)}: ${what}`)),
+      end.length > 6 ? element("div", {}, `and ${end.length - 6} more`) : end.length === 0 ? "nothing is left" : null,
+    ];
+    const [at] = traces.flat().filter((row) => row.isWrong);
+    return [
+      at ? element("p", { className: "verdict" }, element("b", {}, isMissing ? "✕ The variant goes wrong: it never makes this step: " : "✕ The variant goes wrong with this step: "),
+        element("button", { onclick: () => this.go(variant, at.seq) }, `${sinceBegin(at.at)} ${at.text}`)) : null,
+      element("table", {},
+        element("thead", {}, element("tr", {}, element("th", {}), element("th", {}, "the controller"), element("th", {}, "the variant"))),
+        element("tbody", {}, rows.map(([name, controller, other]) => element("tr", { className: controller === other ? "" : "differs" },
+          element("th", {}, name), element("td", {}, String(controller)), element("td", {}, String(other)))),
+        element("tr", { className: JSON.stringify(ends[0]) === JSON.stringify(ends[1]) ? "" : "differs" }, element("th", {}, "in the end"),
+          ends.map((end) => element("td", {}, inTheEnd(end)))))),
+      element("div", { className: "traces" }, traces.map((rows, side) => element("ol", { "aria-label": side === 0 ? "The controller" : "The variant" },
+        rows.map((row) => this.row(variant, row, isMissing)),
+        side === 1 && isMissing ? element("li", { className: "wrong" }, element("b", {}, "✕ it goes wrong: "), "the marked step of the controller is missing") : null))),
+    ];
+  }
+
+  go(variant, seq) {
+    this.isPictureShown = true;
+    this.onGo(variant.id, seq);
+  }
+
+  row(variant, row, isMissing) {
+    if (!row.seq) return element("li", {}, row.text);
+    return element("li", { className: `${row.stop}${row.isWrong ? " wrong" : ""}` }, element("button", { data: { seq: row.seq }, onclick: () => this.go(variant, row.seq) },
+      element("span", { className: "soft" }, `${sinceBegin(row.at)} `), row.isWrong ? element("b", {}, isMissing ? "✓ only the controller: " : "✕ it goes wrong: ") : "", row.text));
+  }
+}

@@ -1,0 +1,58 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package variants
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestCatalogue(t *testing.T) {
+	want := []string{"catalogue/catalogue.json"}
+	for _, v := range catalogued(t) {
+		want = append(want, "catalogue/"+v.ID+".diff", "catalogue/"+v.ID+".txt")
+		for name, text := range map[string]string{
+			"title": v.Title, "question": v.Question, "seen": v.Seen, "promise": v.Promise, "test": v.Test.Name, "package": v.Test.Package,
+			"says": v.Test.Says, "diff": v.Diff, "trace": v.Trace,
+		} {
+			if text == "" {
+				t.Errorf("%s has no %s", v.ID, name)
+			}
+		}
+		if (v.Scenario.Wrong != nil) != (len(v.Scenario.Steps) > 0) {
+			t.Errorf("%s: a scenario has either steps and where they go wrong, or neither", v.ID)
+		}
+		for i, step := range v.Scenario.Steps {
+			acts, waits := step.Act != "" || step.Fault != "", step.Wait > 0
+			if acts == waits || step.Act != "" && step.Fault != "" || step.Until != nil && !waits || step.Fields != nil && !acts {
+				t.Errorf("%s: step %d is not exactly one act, fault or wait: %+v", v.ID, i, step)
+			}
+		}
+	}
+	files, err := fs.Glob(catalogue, "catalogue/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	if !slices.Equal(files, want) {
+		t.Errorf("the files are %q, want %q", files, want)
+	}
+}
+
+func TestMarkdownIsUpToDate(t *testing.T) {
+	want, err := Markdown(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(root, "docs/why.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("docs/why.md is out of date, run make lab-docs")
+	}
+}

@@ -1,0 +1,118 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diff applies diffs in the unified format, but without line numbers, so that they survive changes elsewhere in a file.
+package diff
+
+import (
+	"errors"
+	"fmt"
+	"go/format"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Apply applies a diff to the files of a directory. After an error no file has changed.
+func Apply(dir, diff string) error {
+	changed, err := Changed(dir, diff)
+	if err != nil {
+		return err
+	}
+	for path, content := range changed {
+		if err := os.WriteFile(filepath.Join(dir, path), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Changed returns the files that a diff changes, by their paths in dir, with their new contents, and leaves them as they are. The lines that a
+// hunk removes or leaves must occur exactly once in the file. White space within lines does not matter, because gofmt aligns them.
+func Changed(dir, diff string) (map[string][]byte, error) {
+	changed := map[string][]byte{}
+	path := ""
+	var hunk []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n")+"\n@@", "\n") {
+		name, isName := strings.CutPrefix(line, "+++ b/")
+		switch {
+		case isName:
+			path = name
+		case strings.HasPrefix(line, "@@"), strings.HasPrefix(line, "--- a/"):
+			if err := applyHunk(changed, dir, path, hunk); err != nil {
+				return nil, err
+			}
+			hunk = nil
+		default:
+			hunk = append(hunk, line+" ") // An empty line is one that is left.
+		}
+	}
+	return changed, nil
+}
+
+// applyHunk applies a hunk to a file, which is read from dir unless an earlier hunk has changed it.
+func applyHunk(changed map[string][]byte, dir, path string, hunk []string) (err error) {
+	if len(hunk) == 0 {
+		return nil
+	}
+	content, ok := changed[path]
+	if !ok {
+		if content, err = os.ReadFile(filepath.Join(dir, path)); err != nil {
+			return err
+		}
+	}
+	lines := strings.Split(string(content), "\n")
+	at, err := find(lines, hunk)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	after := slices.Clone(lines[:at])
+	for _, line := range hunk {
+		switch line[0] {
+		case '+':
+			after = append(after, strings.TrimSuffix(line[1:], " "))
+			continue
+		case ' ':
+			after = append(after, lines[at])
+		}
+		at++
+	}
+	content = []byte(strings.Join(append(after, lines[at:]...), "\n"))
+	if filepath.Ext(path) == ".go" {
+		if content, err = format.Source(content); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	changed[path] = content
+	return nil
+}
+
+// find returns the index of the lines that a hunk removes or leaves.
+func find(lines, hunk []string) (int, error) {
+	var before []string
+	for _, line := range hunk {
+		if !strings.Contains("+- ", line[:1]) {
+			return 0, errors.New("a line of a diff must begin with +, - or a space: " + line)
+		}
+		if line[0] != '+' {
+			before = append(before, normalized(line[1:]))
+		}
+	}
+	at := -1
+	for i := range len(lines) - len(before) + 1 {
+		if !slices.EqualFunc(lines[i:i+len(before)], before, func(line, want string) bool { return normalized(line) == want }) {
+			continue
+		}
+		if at >= 0 {
+			return 0, fmt.Errorf("the lines of a hunk occur more than once: %q", before)
+		}
+		at = i
+	}
+	if at < 0 || len(before) == 0 {
+		return 0, fmt.Errorf("the lines of a hunk do not occur: %q", before)
+	}
+	return at, nil
+}
+
+func normalized(line string) string { return strings.Join(strings.Fields(line), " ") }

@@ -1,0 +1,174 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package variants has variants of the controller, each without one thing that the controller does, with what happens then, and the test
+// that fails.
+package variants
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+
+	"k8s.io/sample-controller/hack/variants/diff"
+)
+
+// Variant is a variant of the controller.
+type Variant struct {
+	// ID names the files of the variant in the directory catalogue.
+	ID string `json:"id"`
+	// Title is what the controller does, and the variant does not.
+	Title string `json:"title"`
+	// Question is why it is done.
+	Question string `json:"question"`
+	// Seen is what happens without it.
+	Seen string `json:"seen"`
+	// Promise is the promise to the users that the variant breaks.
+	Promise  string   `json:"promise"`
+	Test     Test     `json:"test"`
+	Scenario Scenario `json:"scenario"`
+	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
+	Diff string `json:"diff,omitempty"`
+	// Trace is an excerpt of what the controller and the variant were seen to do.
+	Trace string `json:"trace,omitempty"`
+}
+
+// Test is the test that fails for a variant.
+type Test struct {
+	// Package is the directory of the test, relative to the root of the repository.
+	Package string `json:"package"`
+	// Name is the name of the test, such as TestSyncHandler/steady_state.
+	Name string `json:"name"`
+	// Says is a part of what it prints when it fails for the variant.
+	Says string `json:"says"`
+}
+
+// Scenario is what shows the difference between the controller and a variant in the lab.
+type Scenario struct {
+	// Instances is how many instances of the controller run, one if it is 0.
+	Instances int `json:"instances,omitempty"`
+	// Flags are further flags of the controller.
+	Flags []string `json:"flags,omitempty"`
+	// Steps follow each other. A scenario without steps cannot be played in the lab.
+	Steps []Step `json:"steps,omitempty"`
+	// Wrong is where the variant goes wrong. It is nil in a scenario without steps.
+	Wrong *Wrong `json:"wrong,omitempty"`
+}
+
+// Step is an act, a fault or a wait.
+type Step struct {
+	// Act and Fault are the name of one in the lab.
+	Act   string `json:"act,omitempty"`
+	Fault string `json:"fault,omitempty"`
+	// Fields are the values of the act's or fault's fields. Those that are not given have the lab's defaults.
+	Fields map[string]any `json:"fields,omitempty"`
+	// Until describes a step of the lab's stream that is waited for, as Wrong.Step does. It may have happened since the previous act or fault.
+	Until map[string]any `json:"until,omitempty"`
+	// Wait is how many seconds are waited, with Until at most.
+	Wait float64 `json:"wait,omitempty"`
+}
+
+// Wrong describes a step of the lab's stream.
+type Wrong struct {
+	// Step has the values of fields of the step, by their names in the stream.
+	Step map[string]any `json:"step"`
+	// Nth says which of these steps it is, the first one if it is 0.
+	Nth int `json:"nth,omitempty"`
+	// Missing says that the controller makes the step, and the variant does not. Otherwise the variant makes it, and the controller does not,
+	// or later.
+	Missing bool `json:"missing,omitempty"`
+}
+
+//go:embed catalogue
+var catalogue embed.FS
+
+// All returns all variants.
+func All() ([]Variant, error) {
+	content, err := catalogue.ReadFile("catalogue/catalogue.json")
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	var all []Variant
+	if err := decoder.Decode(&all); err != nil {
+		return nil, fmt.Errorf("catalogue.json: %w", err)
+	}
+	for i := range all {
+		for suffix, text := range map[string]*string{".diff": &all[i].Diff, ".txt": &all[i].Trace} {
+			content, err := catalogue.ReadFile(path.Join("catalogue", all[i].ID+suffix))
+			if err != nil {
+				return nil, err
+			}
+			*text = string(content)
+		}
+	}
+	return all, nil
+}
+
+// Files returns the files that the variant changes, by their paths in the repository at root, with their new contents.
+func (v Variant) Files(root string) (map[string][]byte, error) {
+	files, err := diff.Changed(root, v.Diff)
+	if err != nil {
+		return nil, fmt.Errorf("%s.diff: %w", v.ID, err)
+	}
+	return files, nil
+}
+
+// Overlay writes the files that the variant changes to dir, and returns the path of an overlay for go build, go vet and go test. With an
+// overlay, the packages that the variant does not change are found in Go's cache.
+func (v Variant) Overlay(root, dir string) (string, error) {
+	files, err := v.Files(root)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for name, content := range files {
+		original, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			return "", err
+		}
+		replacement, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		if err := os.MkdirAll(filepath.Dir(replacement), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(replacement, content, 0o644); err != nil {
+			return "", err
+		}
+		replace[original] = replacement
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+		return "", err
+	}
+	return filepath.Abs(file)
+}
+
+// Build builds the variant of the controller in the repository at root, and returns the path of the binary, which is in dir. What the
+// variant changes of the permissions, which are among Files, is up to the caller.
+func (v Variant) Build(ctx context.Context, root, dir string) (string, error) {
+	overlay, err := v.Overlay(root, dir)
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(filepath.Dir(overlay), "sample-controller")
+	build := exec.CommandContext(ctx, "go", "build", "-overlay="+overlay, "-o", binary, ".")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the variant %s: %w\n%s", v.ID, err, output)
+	}
+	return binary, nil
+}

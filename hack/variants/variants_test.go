@@ -1,0 +1,92 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package variants
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+func catalogued(t *testing.T) []Variant {
+	t.Helper()
+	variants, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return variants
+}
+
+// TestVariants verifies that the test of each variant fails for the variant, and passes for the controller.
+func TestVariants(t *testing.T) {
+	variants := catalogued(t)
+	tests := map[string][]string{} // by package
+	for _, v := range variants {
+		name, _, _ := strings.Cut(v.Test.Name, "/")
+		tests[v.Test.Package] = append(tests[v.Test.Package], name)
+	}
+	passed := map[string]bool{}
+	for pkg, names := range tests {
+		results, _ := runTests(t, pkg, "^("+strings.Join(names, "|")+")$")
+		for name, result := range results {
+			passed[pkg+" "+name] = result == "pass"
+		}
+	}
+	for _, v := range variants {
+		t.Run(v.ID, func(t *testing.T) {
+			t.Parallel()
+			overlay, err := v.Overlay(root, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			build := exec.Command("go", "build", "-overlay="+overlay, "./...")
+			build.Dir = root
+			if output, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("go build: %v\n%s", err, output)
+			}
+			if !passed[v.Test.Package+" "+v.Test.Name] {
+				t.Errorf("%s does not pass for the controller", v.Test.Name)
+			}
+			pattern := "^" + strings.ReplaceAll(v.Test.Name, "/", "$/^") + "$"
+			results, output := runTests(t, v.Test.Package, pattern, "-overlay="+overlay)
+			if result := results[v.Test.Name]; result != "fail" || !strings.Contains(output, v.Test.Says) {
+				t.Errorf("the result of %s for the variant is %q, want fail with %q:\n%s", v.Test.Name, result, v.Test.Says, output)
+			}
+		})
+	}
+}
+
+// runTests runs the tests of a package that match a pattern, and returns the results by the names of the tests, and the output.
+func runTests(t *testing.T, pkg, pattern string, flags ...string) (map[string]string, string) {
+	t.Helper()
+	args := append([]string{"test", "-json", "-vet=off", "-timeout=1m", "-run=" + pattern}, flags...)
+	command := exec.Command("go", append(args, ".")...)
+	command.Dir = filepath.Join(root, pkg)
+	events, _ := command.Output() // A test that fails is no error.
+	results := map[string]string{}
+	var output strings.Builder
+	for line := range bytes.Lines(events) {
+		var event struct{ Action, Test, Output string }
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("go %q: %v: %s", args, err, line)
+		}
+		switch event.Action {
+		case "run": // If it panics, its result is missing.
+			results[event.Test] = "fail"
+		case "pass", "fail":
+			results[event.Test] = event.Action
+		case "output", "build-output":
+			if strings.HasPrefix(event.Output, "panic: test timed out") {
+				t.Fatalf("go %q: the tests did not end", args)
+			}
+			output.WriteString(event.Output)
+		}
+	}
+	return results, output.String()
+}
