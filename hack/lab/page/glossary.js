@@ -53,7 +53,7 @@ const glossary = (() => {
       title: "Event handlers",
       text: "Functions of the controller that the informer calls for each change, one after the other. They find the Foo that is affected, and " +
         "add its key to the workqueue, unless only the status or metadata of a Foo has changed: most of these changes are the controller's own. " +
-        "They do nothing else: while one runs, all further events wait.",
+        "They do nothing else: while one runs, all further events for the same registration wait, in a buffer without a bound.",
       arrows: [
         ["← FIFO", "the object, for an update also as it was before"],
         ["→ workqueue, Add", "the key of the Foo concerned, at once"],
