@@ -157,7 +157,7 @@ lab-record: build cluster ## Record the run that the lab plays until the local K
 
 .PHONY: lab-docs
 lab-docs: ## Write the lab's page in a single file, its exercises, and what each line is for, to docs.
-	go -C hack/lab run . -docs=../../docs
+	go -C hack/lab run . -root=../.. -docs=../../docs
 	go -C hack/variants run ./why ../..
 
 .PHONY: test-variants

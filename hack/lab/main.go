@@ -33,7 +33,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var err error
 	if *docs != "" {
-		err = writeDocs(*docs)
+		err = writeDocs(*root, *docs)
 	} else {
 		err = serve(ctx, *root, *address, *text)
 	}

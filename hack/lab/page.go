@@ -43,7 +43,7 @@ var (
 )
 
 // inlinePage returns the page with everything that it needs in a single file, which works without a server.
-func inlinePage(files fs.FS, catalogue string, recorded []string) (string, error) {
+func inlinePage(files fs.FS, catalogue, terms string, recorded []string) (string, error) {
 	var failed error
 	read := func(name string) string {
 		content, err := fs.ReadFile(files, name)
@@ -65,7 +65,7 @@ func inlinePage(files fs.FS, catalogue string, recorded []string) (string, error
 		inlined := "<script>\n" + read(scripts.FindStringSubmatch(tag)[1]) + "</script>"
 		if isFirst {
 			all := data("lab-recording", linesType, read(recordingFile)) + data("lab-exercises", jsonType, read(exercisesFile)) +
-				data("lab-variants", jsonType, catalogue)
+				data("lab-variants", jsonType, catalogue) + data("lab-glossary", jsonType, terms)
 			for _, id := range recorded {
 				all += data("lab-variant-"+id, linesType, read("variants/"+id+".jsonl"))
 			}
@@ -77,8 +77,8 @@ func inlinePage(files fs.FS, catalogue string, recorded []string) (string, error
 	return html, failed
 }
 
-// writeDocs writes what docs has of the lab: the page as a single file, and the exercises.
-func writeDocs(dir string) error {
+// writeDocs writes what docs has of the lab to dir: the page as a single file, and the exercises. The glossary is that of the project in root.
+func writeDocs(root, dir string) error {
 	catalogued, err := variants.All()
 	if err != nil {
 		return err
@@ -87,7 +87,15 @@ func writeDocs(dir string) error {
 	if err != nil {
 		return err
 	}
-	html, err := inlinePage(pageFiles(), string(catalogue), recordedVariants)
+	glossary, err := readGlossary(root)
+	if err != nil {
+		return err
+	}
+	terms, err := json.Marshal(glossary)
+	if err != nil {
+		return err
+	}
+	html, err := inlinePage(pageFiles(), string(catalogue), string(terms), recordedVariants)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ func (l *lab) handler(address string) http.Handler {
 	mux.HandleFunc("POST /motion", l.serveMotion)
 	mux.HandleFunc("POST /exercises/{name}", l.serveExercise)
 	mux.HandleFunc("GET /variants.json", serveVariants)
+	mux.HandleFunc("GET /glossary.json", l.serveGlossary)
 	mux.HandleFunc("POST /variants/{name}", l.serveVariant)
 	return onlyLocal(address, mux)
 }

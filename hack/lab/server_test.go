@@ -199,7 +199,7 @@ func TestPageIsInlined(t *testing.T) {
 		exercisesFile:      {Data: []byte("[]")},
 		"variants/v.jsonl": {Data: []byte(`{"seq":1}`)},
 		"not-part-of-it":   {},
-	}, `[{"diff":"<"}]`, []string{"v"})
+	}, `[{"diff":"<"}]`, `{}`, []string{"v"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,15 +207,16 @@ func TestPageIsInlined(t *testing.T) {
 		"<script type=\"application/x-ndjson\" id=\"lab-recording\">{\"raw\":\"\\u003c/script>\"}</script>\n" +
 		"<script type=\"application/json\" id=\"lab-exercises\">[]</script>\n" +
 		"<script type=\"application/json\" id=\"lab-variants\">[{\"diff\":\"\\u003c\"}]</script>\n" +
+		"<script type=\"application/json\" id=\"lab-glossary\">{}</script>\n" +
 		"<script type=\"application/x-ndjson\" id=\"lab-variant-v\">{\"seq\":1}</script>\n" +
 		"<script>\na()</script><script>\nb()</script>"
 	if html != want {
 		t.Errorf("got\n%s\nwant\n%s", html, want)
 	}
-	if _, err := inlinePage(fstest.MapFS{"index.html": {}}, "", nil); err != nil {
+	if _, err := inlinePage(fstest.MapFS{"index.html": {}}, "", "", nil); err != nil {
 		t.Errorf("a page without scripts: %v", err)
 	}
-	if _, err := inlinePage(fstest.MapFS{"index.html": {Data: []byte(`<script src="c.js"></script>`)}}, "", nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := inlinePage(fstest.MapFS{"index.html": {Data: []byte(`<script src="c.js"></script>`)}}, "", "", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v for a missing script", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestPageIsInlined(t *testing.T) {
 // What docs has of the lab is what make lab-docs writes.
 func TestDocsAreUpToDate(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeDocs(dir); err != nil {
+	if err := writeDocs(root, dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"lab.html", "exercises.md"} {

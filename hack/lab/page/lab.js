@@ -299,9 +299,10 @@
     exercises.load(JSON.parse(inlined("lab-exercises") || "[]"));
     for (const { id } of document.querySelectorAll("script[id^=lab-variant-]")) recorded.set(id.slice("lab-variant-".length), parse(inlined(id)));
     variants.load(JSON.parse(inlined("lab-variants") || "[]"), recorded.keys());
+    glossary.load(JSON.parse(inlined("lab-glossary") || "{}"));
     playRecording(parse(recording), "");
   } else {
-    for (const [name, panel] of [["exercises", exercises], ["variants", variants]]) {
+    for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
       fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
     }
     connect();

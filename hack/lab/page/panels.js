@@ -114,11 +114,10 @@ class Detail {
   }
 
   aboutTerm(name) {
-    const { text, wrong, code } = glossary.terms[name];
+    const { text, code } = glossary.terms[name];
     return [
       element("p", {}, element("b", {}, name), ": ", text),
-      wrong ? element("p", { className: "wrong" }, element("b", {}, "Often misunderstood: "), wrong) : null,
-      code ? element("p", {}, element("code", {}, code)) : null,
+      ...code.map((reference) => element("p", {}, element("code", {}, reference))),
     ];
   }
 
