@@ -84,14 +84,19 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return slices.Clone(c.auditLog.requests), nil
 }
 
-// parse adds the entries, the last of which may be incomplete.
+// entryStart is how each entry of the audit log begins.
+var entryStart = []byte(`{"kind":"Event",`)
+
+// parse adds the entries, the last of which may be incomplete. A killed API server leaves an incomplete entry to which its successor
+// appends.
 func (l *auditLog) parse(entries []byte) error {
 	for line := range bytes.Lines(entries) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break
 		}
 		var event auditEvent
-		if err := json.Unmarshal(line, &event); err != nil {
+		entry := line[max(0, bytes.LastIndex(line, entryStart)):]
+		if err := json.Unmarshal(entry, &event); err != nil {
 			return fmt.Errorf("invalid entry in the audit log: %w: %s", err, line)
 		}
 		l.offset += int64(len(line))

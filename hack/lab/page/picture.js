@@ -238,13 +238,14 @@ class Picture {
     const origin = this.root.getBoundingClientRect();
     const at = (id) => {
       const r = byId(id).getBoundingClientRect();
-      const [l, t, right, b] = [r.left - origin.left, r.top - origin.top, r.right - origin.left, r.bottom - origin.top];
+      const top = origin.top - this.root.scrollTop;
+      const [l, t, right, b] = [r.left - origin.left, r.top - top, r.right - origin.left, r.bottom - top];
       return { l, t, r: right, b, x: (l + right) / 2, y: (t + b) / 2, w: right - l, h: b - t };
     };
     this.narrow = matchMedia("(max-width: 900px)").matches;
     const boxes = { api: at("api-server"), queue: at("queue"), worker: at("worker"), processing: at("processing"), waiting: at("waiting"), delayed: at("delayed"), limiter: at("limiter") };
     for (const lane of labState.lanes) for (const stop of ["reflector", "fifo", "indexer", "handler"]) boxes[`${stop}-${lane}`] = at(`${stop}-${lane}`);
-    const width = origin.width;
+    const width = this.root.clientWidth; // without a scrollbar
     for (const lane of labState.lanes) this.layOutLane(lane, boxes, width);
     this.layOutQueue(boxes);
     this.place("request", this.narrow
