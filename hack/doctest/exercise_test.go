@@ -126,27 +126,3 @@ func compare(t *testing.T, command command, got, want string) {
 		t.Errorf("%s:%d: %s prints\n%s\nwant\n%s", command.document.path, command.line, command, got, want)
 	}
 }
-
-func TestApply(t *testing.T) {
-	const content = "package a\n\nfunc f() {\n\ta := 1\n\tb\t:= 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n"
-	for diff, want := range map[string]string{
-		"+++ b/a.go\n@@\n \ta := 1\n+\tc := 3\n \tb := 2\n":                              "package a\n\nfunc f() {\n\ta := 1\n\tc := 3\n\tb := 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n",
-		"+++ b/a.go\n@@ f @@\n-\tb := 2\n-\tg()\n@@ h @@\n+// h\n func h() {":            "package a\n\nfunc f() {\n\ta := 1\n}\n\n// h\nfunc h() {\n\tg()\n}\n",
-		"+++ b/a.go\n@@\n-\tg()\n":                                                       "", // Twice.
-		"+++ b/a.go\n@@\n-\tc()\n":                                                       "",
-		"+++ b/a.go\n@@\n+\tc()\n":                                                       "", // Nowhere in particular.
-		"+++ b/a.go\n@@\n-\tb := 2\n+\tb := )\n":                                         "", // No Go.
-		"--- a/a.go\n+++ b/a.go\n@@\n-\ta := 1\n--- a/a.go\n+++ b/a.go\n@@\n-\tb := 2\n": "package a\n\nfunc f() {\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n",
-		"+++ b/b.go\n@@\n-\tb := 2\n":                                                    "",
-	} {
-		dir, _ := writeDocuments(t, map[string]string{"a.go": content})
-		err := block{text: diff}.apply(dir)
-		got, readErr := os.ReadFile(filepath.Join(dir, "a.go"))
-		if readErr != nil {
-			t.Fatal(readErr)
-		}
-		if want == "" && (err == nil || string(got) != content) || want != "" && (err != nil || string(got) != want) {
-			t.Errorf("apply() = %v for %q, and the file is %q", err, diff, got)
-		}
-	}
-}
