@@ -127,7 +127,7 @@ func shows(selector, text string) string {
 func recordedPage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if output, err := exec.Command(*labBinary, "-docs="+dir).CombinedOutput(); err != nil {
+	if output, err := exec.Command(*labBinary, "-root=../../..", "-docs="+dir).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v; make test-lab-page builds it\n%s", *labBinary, err, output)
 	}
 	path, err := filepath.Abs(filepath.Join(dir, "lab.html"))
@@ -167,6 +167,10 @@ const overflowing = `(() => {
 		for (const [other, o] of rectangles) {
 			if (!other.contains(box) && !box.contains(other) && r.left < o.right && o.left < r.right && r.top < o.bottom && o.top < r.bottom) found.push(box.id + " overlaps " + other.id);
 		}
+	}
+	const visible = picture.left + document.getElementById("picture").clientWidth; // without a scrollbar
+	for (const arrow of document.querySelectorAll("#arrows path")) {
+		if (arrow.getBoundingClientRect().right > visible) found.push("the arrow " + arrow.id + " is outside of the picture");
 	}
 	for (const trail of innerWidth > 900 ? document.querySelectorAll(".trail") : []) {
 		for (const end of [trail.firstElementChild, trail.lastElementChild]) {
