@@ -76,7 +76,7 @@ func startBrowser(dir string) (*browser, error) {
 	b := &browser{to: to, answers: map[int]chan message{}, ended: make(chan struct{})}
 	// A container seldom allows the sandbox, and the page is our own.
 	b.command = exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 		"--disable-background-timer-throttling", "--remote-debugging-pipe", "--user-data-dir="+dir)
 	b.command.ExtraFiles = []*os.File{in, out}
 	var stderr bytes.Buffer
