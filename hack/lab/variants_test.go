@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,9 @@ import (
 
 // recordVariantsTo makes TestLabVariant play the variants that docs/lab.html has, and write their steps to files.
 var recordVariantsTo = flag.String("record-variants", "", "`directory` to write the steps of the recorded variants to")
+
+// stackFrame is the place in the stack of a panic, with the directory that this machine has it in.
+var stackFrame = regexp.MustCompile(`^\t/\S*/([^/ ]+\.go:\d+)`)
 
 // TestScenarios checks that the lab has the acts and faults of all scenarios, with their fields.
 func TestScenarios(t *testing.T) {
@@ -202,6 +206,7 @@ func (l *liveLab) recordVariants(dir string) {
 		for i := range steps {
 			if steps[i].Source == logged {
 				steps[i].Raw = "" // Without the log lines the recordings are a fifth smaller.
+				steps[i].What = stackFrame.ReplaceAllString(steps[i].What, "\t$1")
 			}
 		}
 		file, err := os.Create(filepath.Join(dir, id+".jsonl"))
