@@ -62,6 +62,10 @@ func main() {
 	other := flag.String("other", "", "`command` of another program, without -kubeconfig; {workers} is replaced by the number of workers")
 	keep := flag.String("keep", "", "`directory` to write the table to, as results.md")
 	flag.Parse()
+	if *rounds < 1 {
+		fmt.Fprintln(os.Stderr, "Error: -rounds must be at least 1")
+		os.Exit(2)
+	}
 	klog.SetLogger(logr.Discard()) // client-go logs each watch that is resumed or ends with its cluster.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

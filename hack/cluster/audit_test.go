@@ -9,7 +9,7 @@ func TestAuditLogOfKilledServer(t *testing.T) {
 	const first = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","stage":"ResponseComplete","verb":"get"}` + "\n"
 	const second = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"2","stage":"ResponseComplete","verb":"list"}` + "\n"
 	log := auditLog{open: map[string]int{}}
-	entries := first + `{"kind":"Event",` + `"apiVer` + second + `{"kind":"Event","api`
+	entries := first + `{"kind":"Event","apiVer` + second + `{"kind":"Event","api`
 	if err := log.parse([]byte(entries)); err != nil {
 		t.Fatal(err)
 	}

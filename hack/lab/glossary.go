@@ -47,6 +47,7 @@ func readGlossary(root string) (map[string]term, error) {
 	return terms, nil
 }
 
+// newTerm returns the term that a paragraph of Markdown explains.
 func newTerm(paragraph string) term {
 	text := strings.Join(strings.Fields(link.ReplaceAllString(paragraph, "$1")), " ")
 	code := []string{}
@@ -60,10 +61,11 @@ func newTerm(paragraph string) term {
 	return term{Text: strings.NewReplacer("*", "", "`", "").Replace(text), Code: code}
 }
 
+// serveGlossary serves the terms.
 func (l *lab) serveGlossary(w http.ResponseWriter, _ *http.Request) {
 	terms, err := readGlossary(l.root)
 	if err != nil {
-		respond(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
+		respond(w, http.StatusInternalServerError, failure{err.Error()})
 		return
 	}
 	respond(w, http.StatusOK, terms)
