@@ -217,7 +217,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")},
 			events:   prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), ready: isAvailable},
 		{name: "superseded gone", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: notFound},
-			requests: []string{getFoo, getNew, pruneDeployment}, err: "not found", ready: isAvailable},
+			requests: []string{getFoo, getNew, pruneDeployment}, err: `the cache is stale: Deployment "example-deployment" is gone`, ready: isAvailable},
 		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
 		{name: "prune fails", given: objects{newFoo(renamed, progressing), ours, replacement}, responses: responses{deleteDeployment: unavailable},

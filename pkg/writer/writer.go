@@ -125,6 +125,9 @@ func (w *Writer) Delete(ctx context.Context, foo *samplev1alpha1.Foo, superseded
 	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: Deployment %q is gone", consistency.ErrStale, superseded.Name)
+	}
 	if err != nil {
 		return foostatus.AsStalled(err)
 	}
