@@ -411,7 +411,7 @@ func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return deployment, false, err
 	}
 	c.backoff.Next(id, now)
-	if expected := c.desiredDeployment(foo, written); !equality.Semantic.DeepEqual(written, expected) { // Admission has changed it.
+	if expected := c.desiredDeployment(foo, written); !reflect.DeepEqual(written, expected) { // Admission has changed it.
 		overridden = cmp.Or(overridden, error(foostatus.Overridden(written, expected)))
 	}
 	time.AfterFunc(c.backoff.Get(id), func() { c.enqueueLowPriority(foo, "end of backoff") }) // What differs then is corrected.
@@ -442,7 +442,7 @@ func (c *Controller) findDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 // write creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
 func (c *Controller) write(ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
 	if found != nil {
-		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "differences", foostatus.Overridden(found, desired).Message)
+		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "differences", foostatus.Differences{Found: found, Desired: desired})
 		return c.writer.Patch(ctx, foo, found, desired)
 	}
 	if foo.Status.ObservedGeneration > 0 || c.backoff.Get(backoffID(foo)) > 0 { // Not the first one: the Foo may be gone or renamed.

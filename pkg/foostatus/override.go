@@ -28,14 +28,23 @@ func Overridden(found, desired *appsv1.Deployment) *StalledError {
 		message := fmt.Sprintf("Deployment %q was deleted shortly after the controller had written it", desired.Name)
 		return &StalledError{Reason: DeploymentOverridden, Message: message}
 	}
-	foundFields, desiredFields := fieldsOf(found), fieldsOf(desired)
+	return &StalledError{Reason: DeploymentOverridden, Message: truncated(Differences{found, desired}.String())}
+}
+
+// Differences are the fields of a Deployment that differ from its desired state. They are computed when they are printed, so that a log
+// line that is disabled costs nothing.
+type Differences struct{ Found, Desired *appsv1.Deployment }
+
+// String returns each field with its desired value and the one that was found.
+func (d Differences) String() string {
+	found, desired := fieldsOf(d.Found), fieldsOf(d.Desired)
 	var differences []string
-	for _, field := range slices.Sorted(maps.Keys(desiredFields)) {
-		if value := cmp.Or(foundFields[field], "nothing"); value != desiredFields[field] {
-			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desiredFields[field], value))
+	for _, field := range slices.Sorted(maps.Keys(desired)) {
+		if value := cmp.Or(found[field], "nothing"); value != desired[field] {
+			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desired[field], value))
 		}
 	}
-	return &StalledError{Reason: DeploymentOverridden, Message: truncated(strings.Join(differences, "; "))}
+	return strings.Join(differences, "; ")
 }
 
 // Reported returns the error that the status of a Foo reports for its latest generation, if it has the given reason, and nil otherwise.
