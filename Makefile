@@ -188,13 +188,13 @@ endif
 controller-runtime: ## Build the same controller written with controller-runtime, for make run WITH=controller-runtime.
 	cd hack/bench && CGO_ENABLED=0 go build -o ../../$(BIN)/controllerruntime ./controllerruntime
 
-# N and WORKERS are comma-separated lists; OTHER='path -workers={workers}' adds a program; ROUNDS=3 repeats the phases that vary most.
-# Without N and WORKERS, the results in hack/bench are updated.
+# N, WORKERS and ONLY are comma-separated lists; OTHER='path -workers={workers}' adds a program; ROUNDS=3 repeats the phases that vary most.
+# KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md.
 .PHONY: bench
 bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minutes; 10 minutes with N=1000 WORKERS=2.
 	@cd hack/bench && go build -o ../../$(BIN)/bench . && \
-	  ../../$(BIN)/bench $(if $(N)$(WORKERS),,-keep=.) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) \
-	    $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(OTHER),-other='$(OTHER)')
+	  ../../$(BIN)/bench $(addprefix -keep=,$(or $(KEEP),$(if $(N)$(WORKERS),,results.md))) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) \
+	    $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(ONLY),-only='$(ONLY)') $(if $(OTHER),-other='$(OTHER)')
 
 .PHONY: new
 new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database; UPDATE=1 updates DIR.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -134,6 +135,21 @@ func (c *testCluster) createUnownedDeployments(ctx context.Context, count int) e
 		_, err := c.kube.AppsV1().Deployments(unownedNamespace).Create(ctx, deployment, metav1.CreateOptions{})
 		return err
 	})
+}
+
+// apiServerCPU returns the CPU seconds that the API server has used.
+func (c *testCluster) apiServerCPU(ctx context.Context) (float64, error) {
+	metrics, err := c.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	const name = "process_cpu_seconds_total"
+	for line := range strings.Lines(string(metrics)) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("the API server has no metric %s", name)
 }
 
 // requests counts resource requests by verb, without watches.

@@ -14,7 +14,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -58,9 +57,9 @@ func main() {
 	flag.Var(&foos, "n", "`numbers` of Foos")
 	flag.Var(&workers, "workers", "`numbers` of workers")
 	rounds := flag.Int("rounds", 1, "`number` of rounds, in turns, in which new Foos and edits are measured; the rest is measured in the last one")
-	only := flag.String("only", "", "comma-separated `programs` to compare with the floor: sample-controller, controller-runtime, other")
+	only := flag.String("only", "", "comma-separated `programs` to measure: floor, sample-controller, controller-runtime, other")
 	other := flag.String("other", "", "`command` of another program, without -kubeconfig; {workers} is replaced by the number of workers")
-	keep := flag.String("keep", "", "`directory` to write the table to, as results.md")
+	keep := flag.String("keep", "", "`file` to write the table to")
 	flag.Parse()
 	if *rounds < 1 {
 		fmt.Fprintln(os.Stderr, "Error: -rounds must be at least 1")
@@ -79,7 +78,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, foos, workers []int, rounds int, only, other, keep string) error {
+func run(ctx context.Context, foos, workers numbers, rounds int, only, other, keep string) error {
 	dir, err := os.MkdirTemp(binDir, "bench")
 	if err != nil {
 		return fmt.Errorf("%w; build the local Kubernetes first with make cluster", err)
@@ -93,7 +92,7 @@ func run(ctx context.Context, foos, workers []int, rounds int, only, other, keep
 		programs = append(programs, program{name: "other", command: other})
 	}
 	if only != "" {
-		selected := append(strings.Split(only, ","), floorName)
+		selected := strings.Split(only, ",")
 		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(selected, p.name) })
 	}
 
@@ -103,11 +102,15 @@ func run(ctx context.Context, foos, workers []int, rounds int, only, other, keep
 	}
 	var report bytes.Buffer
 	out := io.MultiWriter(os.Stdout, &report)
-	fmt.Fprintf(out, "Measured by `make bench ROUNDS=%d` on %s, with etcd and the API server on the same machine%s.\n\n",
-		rounds, machine, describeEnv(programs))
+	arguments := fmt.Sprintf("N=%s WORKERS=%s ROUNDS=%d", &foos, &workers, rounds)
+	if only != "" {
+		arguments += " ONLY=" + only
+	}
+	fmt.Fprintf(out, "Measured by `make bench %s` on %s, with etcd and the API server on the same machine%s.\n\n",
+		arguments, machine, describeEnv(programs))
 	results, err := measureAll(ctx, programs, foos, workers, rounds, out)
 	if keep != "" && len(results) > 0 {
-		err = errors.Join(err, os.WriteFile(filepath.Join(keep, "results.md"), report.Bytes(), 0o644))
+		err = errors.Join(err, os.WriteFile(keep, report.Bytes(), 0o644))
 	}
 	return err
 }

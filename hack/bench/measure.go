@@ -19,7 +19,7 @@ const (
 	// syncPeriod is the time for the initial list after a restart, with no changes to make.
 	syncPeriod = 20 * time.Second
 
-	// maxFoosInAllPhases limits the long phases: with more Foos, only the cold start and idling are measured.
+	// maxFoosInAllPhases limits the long phases: with more Foos, scaling and other Deployments are not measured.
 	maxFoosInAllPhases = 10_000
 
 	edits      = 500
@@ -57,23 +57,28 @@ func summary(rounds []measurement) measurement {
 // phase is the convergence of all Foos and what it cost.
 type phase struct {
 	converged
-	cpu      float64 // seconds
-	requests requests
+	cpu          float64 // seconds
+	apiServerCPU float64 // seconds
+	requests     requests
 }
 
-// mean returns the mean time and CPU usage, the least progress of all rounds, and the requests of the first round. It is not a
+// mean returns the mean times and CPU usage, the least progress of all rounds, and the requests of the first round. It is not a
 // median because a shared machine often alternates between two speeds.
 func mean(rounds []phase) phase {
 	result := rounds[0]
 	for _, p := range rounds[1:] {
+		result.first += p.first
 		result.took += p.took
 		result.cpu += p.cpu
+		result.apiServerCPU += p.apiServerCPU
 		result.deployments = min(result.deployments, p.deployments)
 		result.statuses = min(result.statuses, p.statuses)
 		result.events = min(result.events, p.events)
 	}
+	result.first /= time.Duration(len(rounds))
 	result.took /= time.Duration(len(rounds))
 	result.cpu /= float64(len(rounds))
+	result.apiServerCPU /= float64(len(rounds))
 	return result
 }
 
@@ -137,16 +142,14 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 	if last && !p.writesOnly {
 		steps = append(steps, r.idle)
 	}
-	if foos <= maxFoosInAllPhases {
-		if last {
-			steps = append(steps, r.scaleAll)
-		}
-		if !p.writesOnly {
-			steps = append(steps, r.editAlone, r.editUnderLoad)
-		}
-		if last && !p.writesOnly {
-			steps = append(steps, r.addUnowned)
-		}
+	if last && foos <= maxFoosInAllPhases {
+		steps = append(steps, r.scaleAll)
+	}
+	if !p.writesOnly {
+		steps = append(steps, r.editAlone, r.editUnderLoad)
+	}
+	if last && !p.writesOnly && foos <= maxFoosInAllPhases {
+		steps = append(steps, r.addUnowned)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -192,6 +195,10 @@ func (r *runner) converge(ctx context.Context, begin func(context.Context) error
 			return phase{}, err
 		}
 	}
+	apiServerBefore, err := r.apiServerCPU(ctx)
+	if err != nil {
+		return phase{}, err
+	}
 	r.observer.begin(r.foos, r.generation)
 	began := time.Now()
 	if err := begin(ctx); err != nil {
@@ -206,6 +213,11 @@ func (r *runner) converge(ctx context.Context, begin func(context.Context) error
 		return phase{}, errors.Join(err, r.running.check())
 	}
 	result.cpu = after - before
+	apiServerAfter, err := r.apiServerCPU(ctx)
+	if err != nil {
+		return phase{}, err
+	}
+	result.apiServerCPU = apiServerAfter - apiServerBefore
 	if err := sleep(ctx, settlePeriod); err != nil { // Late requests count, too.
 		return phase{}, err
 	}

@@ -38,10 +38,10 @@ type observer struct {
 	err   error
 }
 
-// progress is the set of Foos that have reached a step of the round, and the time of the last one.
+// progress is the set of Foos that have reached a step of the round, and the times of the first and the last one.
 type progress struct {
-	names map[string]bool
-	last  time.Time
+	names       map[string]bool
+	first, last time.Time
 }
 
 // edit is a change of a Foo's replicas by a user.
@@ -125,6 +125,9 @@ func (o *observer) reached(p *progress, name string) {
 	if !p.names[name] {
 		p.names[name] = true
 		p.last = time.Now()
+		if len(p.names) == 1 {
+			p.first = p.last
+		}
 		o.wake()
 	}
 }
@@ -200,6 +203,7 @@ func (o *observer) wait(ctx context.Context, done func() bool) error {
 // converged is the result of a round.
 type converged struct {
 	deployments, statuses, events int
+	first                         time.Duration // until the first Deployment
 	took                          time.Duration // until the last progress
 }
 
@@ -211,6 +215,7 @@ func (o *observer) waitForRound(ctx context.Context, began time.Time) (converged
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	result := converged{deployments: len(o.deployments.names), statuses: len(o.statuses.names), events: len(o.events.names)}
+	result.first = o.deployments.first.Sub(began)
 	for _, p := range []*progress{o.deployments, o.statuses, o.events} {
 		result.took = max(result.took, p.last.Sub(began))
 	}

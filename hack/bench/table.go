@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// column is a column of the table. A cell may depend on the floor's measurement for the same number of Foos and workers.
+// column is a column of the table. A cell may depend on the floor's measurement for the same number of Foos and workers, which is zero if
+// the floor is not measured.
 type column struct {
 	title string
 	cell  func(m, floor measurement) string
@@ -23,12 +24,14 @@ var columns = []column{
 	{"Foos", func(m, _ measurement) string { return fmt.Sprint(m.foos) }},
 	{"workers", func(m, _ measurement) string { return fmt.Sprint(m.workers) }},
 	{"program", func(m, _ measurement) string { return m.program }},
+	{"first, s", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.cold.first.Seconds()) }},
 	{"new, Foos/s", func(m, floor measurement) string { return rateCell(m.cold, floor.cold, m.foos) }},
 	{"scaled, Foos/s", func(m, floor measurement) string { return rateCell(m.scale, floor.scale, m.foos) }},
 	{"requests per new Foo", func(m, _ measurement) string { return m.cold.requests.per(m.foos) }},
 	{"requests per scaled Foo", func(m, _ measurement) string { return m.scale.requests.per(m.foos) }},
 	{"CPU s, all new", func(m, _ measurement) string { return secondsCell(m.cold) }},
 	{"CPU s, all scaled", func(m, _ measurement) string { return secondsCell(m.scale) }},
+	{"API server, CPU s, all new", func(m, _ measurement) string { return fmt.Sprintf("%.1f", m.cold.apiServerCPU) }},
 	{"CPU s, idle", func(m, _ measurement) string {
 		if m.idleRequests == nil {
 			return notMeasured
@@ -57,8 +60,10 @@ func rateCell(p, floor phase, foos int) string {
 	if p.requests == nil {
 		return notMeasured
 	}
-	rate, floorRate := p.rate(foos), floor.rate(foos)
-	cell := fmt.Sprintf("%.0f (%.2f)", rate, rate/floorRate)
+	cell := fmt.Sprintf("%.0f", p.rate(foos))
+	if floor.requests != nil {
+		cell += fmt.Sprintf(" (%.2f)", p.rate(foos)/floor.rate(foos))
+	}
 	for _, part := range []struct {
 		name  string
 		count int
@@ -132,9 +137,12 @@ func printTitles(out io.Writer) {
 // printRow prints the row of the latest measurement.
 func printRow(out io.Writer, results []measurement) {
 	result := results[len(results)-1]
-	floor := results[slices.IndexFunc(results, func(m measurement) bool {
-		return m.program == floorName && m.foos == result.foos && m.workers == result.workers
-	})]
+	var floor measurement
+	for _, m := range results {
+		if m.program == floorName && m.foos == result.foos && m.workers == result.workers {
+			floor = m
+		}
+	}
 	var cells []string
 	for _, column := range columns {
 		cells = append(cells, column.cell(result, floor))
