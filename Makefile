@@ -189,7 +189,7 @@ controller-runtime: ## Build the same controller written with controller-runtime
 	cd hack/bench && CGO_ENABLED=0 go build -o ../../$(BIN)/controllerruntime ./controllerruntime
 
 # N, WORKERS and ONLY are comma-separated lists; OTHER='path -workers={workers}' adds a program; ROUNDS=3 repeats the phases that vary most.
-# KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md.
+# KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md. GOGC and GOMEMLIMIT override the manifest's.
 .PHONY: bench
 bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minutes; 10 minutes with N=1000 WORKERS=2.
 	@cd hack/bench && go build -o ../../$(BIN)/bench . && \

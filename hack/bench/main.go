@@ -120,7 +120,7 @@ func describeEnv(programs []program) string {
 	var description string
 	for _, p := range programs {
 		if len(p.env) > 0 {
-			description += fmt.Sprintf("; %s with %s, as in its manifest", p.name, strings.Join(p.env, " "))
+			description += fmt.Sprintf("; %s with %s", p.name, strings.Join(p.env, " "))
 		}
 	}
 	return description

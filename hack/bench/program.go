@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 // floorName is the name of the program that the others are compared with.
 const floorName = "floor"
 
-// deploymentFile is the manifest whose environment the sample-controller gets.
+// deploymentFile is the manifest with the environment of the sample-controller.
 const deploymentFile = root + "/artifacts/install/base/deployment.yaml"
 
 // program is a program to measure.
@@ -63,8 +64,8 @@ func build(ctx context.Context, dir string) ([]program, error) {
 	}, nil
 }
 
-// manifestEnv returns the environment variables in deploymentFile. They tune the garbage collector, on which memory and CPU usage
-// depend.
+// manifestEnv returns the environment variables in deploymentFile, with the benchmark's own values if it has any. They tune the garbage
+// collector, on which memory and CPU usage depend.
 func manifestEnv() ([]string, error) {
 	manifest, err := os.ReadFile(deploymentFile)
 	if err != nil {
@@ -77,7 +78,7 @@ func manifestEnv() ([]string, error) {
 	var env []string
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, variable := range container.Env {
-			env = append(env, variable.Name+"="+variable.Value)
+			env = append(env, variable.Name+"="+cmp.Or(os.Getenv(variable.Name), variable.Value))
 		}
 	}
 	return env, nil
