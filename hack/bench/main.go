@@ -93,6 +93,11 @@ func run(ctx context.Context, foos, workers numbers, rounds int, only, other, ke
 	}
 	if only != "" {
 		selected := strings.Split(only, ",")
+		for _, name := range selected {
+			if !slices.ContainsFunc(programs, func(p program) bool { return p.name == name }) {
+				return fmt.Errorf("-only=%s: there is no program %q", only, name)
+			}
+		}
 		programs = slices.DeleteFunc(programs, func(p program) bool { return !slices.Contains(selected, p.name) })
 	}
 

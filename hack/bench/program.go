@@ -79,6 +79,7 @@ func manifestEnv() ([]string, error) {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for _, variable := range container.Env {
 			env = append(env, variable.Name+"="+cmp.Or(os.Getenv(variable.Name), variable.Value))
+			os.Unsetenv(variable.Name) // All others have Go's default.
 		}
 	}
 	return env, nil
