@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
@@ -35,7 +36,7 @@ var (
 type Options struct {
 	// Namespace and Name are the Lease's.
 	Namespace, Name string
-	// LeaseDuration, RenewDeadline and RetryPeriod are those of leaderelection.LeaderElectionConfig, but RetryPeriod is a maximum.
+	// LeaseDuration, RenewDeadline and RetryPeriod are those of leaderelection.LeaderElectionConfig.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
 	ForbiddenTimeout time.Duration
@@ -83,9 +84,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		Lock:          e.lock,
 		LeaseDuration: e.options.LeaseDuration,
 		RenewDeadline: e.options.RenewDeadline,
-		// client-go adds a random share of up to this factor.
-		RetryPeriod: time.Duration(float64(e.options.RetryPeriod) / (1 + leaderelection.JitterFactor)),
-		Name:        e.options.Name,
+		RetryPeriod:   e.options.RetryPeriod,
+		Name:          e.options.Name,
+		// ReleaseOnCancel is not set: release compares the holder before it gives up the Lease.
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(started) },
 			OnStoppedLeading: func() { close(stopped) },
@@ -140,15 +141,17 @@ func (e *Elector) release(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("a write is still in flight: %w", err)
 	}
-	record, _, err := e.lock.Get(ctx)
-	if err != nil || record.HolderIdentity != e.lock.Identity() {
-		return err
-	}
-	return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
-		LeaderTransitions:    record.LeaderTransitions,
-		LeaseDurationSeconds: 1,
-		AcquireTime:          record.AcquireTime,
-		RenewTime:            record.RenewTime,
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // A renewal that was cancelled may have been applied.
+		record, _, err := e.lock.Get(ctx)
+		if err != nil || record.HolderIdentity != e.lock.Identity() {
+			return err
+		}
+		return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaderTransitions:    record.LeaderTransitions,
+			LeaseDurationSeconds: 1,
+			AcquireTime:          record.AcquireTime,
+			RenewTime:            record.RenewTime,
+		})
 	})
 }
 
@@ -158,10 +161,11 @@ func (e *Elector) Leading() bool {
 	return renewed != nil && elapsed(*renewed) < e.options.RenewDeadline
 }
 
-// Check returns an error if this instance is the leader and has not renewed the Lease for half of RenewDeadline.
+// Check returns an error if this instance is the leader and has not renewed the Lease for longer than halfway from RetryPeriod to
+// RenewDeadline.
 func (e *Elector) Check() error {
 	renewed := e.lock.renewed.Load()
-	if renewed != nil && elapsed(*renewed) > e.options.RenewDeadline/2 {
+	if renewed != nil && elapsed(*renewed) > (e.options.RetryPeriod+e.options.RenewDeadline)/2 {
 		return fmt.Errorf("the Lease was last renewed %s ago", elapsed(*renewed).Round(time.Millisecond))
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -27,6 +28,9 @@ var options = Options{
 	Namespace: "default", Name: "lease",
 	LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ForbiddenTimeout: time.Minute,
 }
+
+// maxRetryPeriod is the maximum time between two attempts to acquire the Lease: client-go adds a random share.
+var maxRetryPeriod = time.Duration(float64(options.RetryPeriod) * (1 + leaderelection.JitterFactor))
 
 // newTestElector returns an elector with a fake client.
 func newTestElector(client *fake.Clientset, identity string) *Elector {
@@ -124,10 +128,10 @@ func TestStandby(t *testing.T) {
 		if err := stopFirst(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(options.RetryPeriod) // The second tries again.
+		time.Sleep(maxRetryPeriod) // The second tries again.
 		synctest.Wait()
 		if leading.Load() != "second" {
-			t.Errorf("the leader is %q one retry period after the release", leading.Load())
+			t.Errorf("the leader is %q %s after the release", leading.Load(), maxRetryPeriod)
 		}
 		if err := stopSecond(); err != nil {
 			t.Error(err)
@@ -243,7 +247,7 @@ func TestForbiddenLease(t *testing.T) {
 				if !errors.Is(err, forbidden) || !strings.Contains(err.Error(), "-leader-elect-resource-name") {
 					t.Errorf("Run() = %v, want the API server's response and the flag", err)
 				}
-				if took := time.Since(start); took < options.ForbiddenTimeout || took > options.ForbiddenTimeout+2*options.RetryPeriod {
+				if took := time.Since(start); took < options.ForbiddenTimeout || took > options.ForbiddenTimeout+maxRetryPeriod {
 					t.Errorf("Run() returned after %s, want %s", took, options.ForbiddenTimeout)
 				}
 			})
@@ -380,6 +384,45 @@ func TestReleaseWaitsForWrites(t *testing.T) {
 	}
 }
 
+// The Lease is renewed once every RetryPeriod, as in other components with the same flags.
+func TestRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		ctx, cancel := context.WithCancel(t.Context())
+		go newTestElector(client, "one").Run(ctx, untilDone)
+		time.Sleep(time.Second) // The Lease is acquired.
+		client.ClearActions()
+		time.Sleep(time.Minute)
+		if got, want := len(client.Actions()), int(time.Minute/options.RetryPeriod); got != want {
+			t.Errorf("%d renewals in a minute, want %d", got, want)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A renewal that is cancelled when lead returns may be applied all the same. The release is tried again after the conflict.
+func TestReleaseAfterCancelledRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var released, conflicts atomic.Int32
+		client.PrependReactor("update", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			lease := action.(clienttesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+			if *lease.Spec.HolderIdentity != "" || released.Add(1) > 1 {
+				return false, nil, nil
+			}
+			conflicts.Add(1)
+			return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), options.Name, errors.New("renewed"))
+		})
+		if err := newTestElector(client, "one").Run(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if holder := *getLease(t, client).Spec.HolderIdentity; holder != "" || conflicts.Load() != 1 {
+			t.Errorf("holder = %q after %d conflicts, want none after 1", holder, conflicts.Load())
+		}
+	})
+}
+
 func TestCheck(t *testing.T) {
 	elector := newTestElector(fake.NewClientset(), "one")
 	now := time.Now()
@@ -389,6 +432,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"standby":               {nil, true},
 		"leader":                {&now, true},
+		"leader between two":    {new(now.Add(-options.RenewDeadline / 2)), true},
 		"leader cannot renew":   {new(now.Add(-options.RenewDeadline * 2 / 3)), false},
 		"process was suspended": {new(now.Round(0).Add(-options.RenewDeadline * 2 / 3)), false},
 	} {

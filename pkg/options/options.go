@@ -18,12 +18,19 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/util/flowcontrol"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
 
 	"k8s.io/sample-controller/pkg/election"
+)
+
+// The defaults of flags that a Controller has as well.
+const (
+	DefaultImage           = "nginx:latest"
+	DefaultShutdownTimeout = 30 * time.Second
 )
 
 // Options are the values of the flags.
@@ -75,12 +82,12 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	sync := group("Sync")
 	sync.IntVar(&o.Workers, "workers", 2, "number of Foos that are synced concurrently")
 	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second, "period after which all cached Foos are synced again; 0 disables resyncs")
-	sync.StringVar(&o.Image, "image", "nginx:latest", "`image` of the nginx container in the Deployments of all Foos")
+	sync.StringVar(&o.Image, "image", DefaultImage, "`image` of the nginx container in the Deployments of all Foos")
 
 	process := group("Process")
 	process.DurationVar(&o.CacheSyncTimeout, "cache-sync-timeout", 2*time.Minute,
 		"time to wait for the informer caches to sync before the process exits with an error")
-	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 30*time.Second,
+	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", DefaultShutdownTimeout,
 		"time that running syncs have to finish after SIGTERM or SIGINT; a second signal ends the process at once")
 	process.BoolVar(&o.Version, "version", false, "print the version and exit")
 
@@ -91,7 +98,7 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	leader.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"time that the leader retries to renew the Lease before it stops leading and exits")
 	leader.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"maximum time between two attempts to acquire or renew the Lease")
+		"time between two renewals of the Lease; standbys try to acquire it after one to 2.2 times as long")
 	leader.StringVar(&o.Election.Name, "leader-elect-resource-name", "",
 		"`name` of the Lease; defaults to sample-controller, and with -namespace to sample-controller-NAMESPACE")
 	leader.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "",
@@ -167,7 +174,8 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{lease.Namespace == "" || isLabel(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
 		{lease.LeaseDuration > 0 && lease.LeaseDuration%time.Second == 0, "leader-elect-lease-duration", "a whole number of seconds, at least 1s"},
 		{lease.RenewDeadline < lease.LeaseDuration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
-		{lease.RetryPeriod > 0 && lease.RetryPeriod < lease.RenewDeadline, "leader-elect-retry-period", "more than 0 and less than -leader-elect-renew-deadline"},
+		{lease.RetryPeriod > 0 && time.Duration(leaderelection.JitterFactor*float64(lease.RetryPeriod)) < lease.RenewDeadline,
+			"leader-elect-retry-period", "more than 0 and less than -leader-elect-renew-deadline divided by 1.2"},
 	} {
 		if !check.valid {
 			return fmt.Errorf("-%s must be %s, not %q", check.name, check.requirement, flags.Lookup(check.name).Value)

@@ -98,7 +98,7 @@ func TestInvalidOptions(t *testing.T) {
 		"no cache sync timeout":            {"-cache-sync-timeout=0", "-cache-sync-timeout"},
 		"negative shutdown timeout":        {"-shutdown-timeout=-1s", "-shutdown-timeout"},
 		"renew deadline longer than lease": {"-leader-elect-renew-deadline=20s", "-leader-elect-renew-deadline"},
-		"retry period not below deadline":  {"-leader-elect-retry-period=10s", "-leader-elect-retry-period"},
+		"retry period too long":            {"-leader-elect-retry-period=9s", "-leader-elect-retry-period"},
 		"no retry period":                  {"-leader-elect-retry-period=0", "-leader-elect-retry-period"},
 		"lease below a second":             {"-leader-elect-lease-duration=500ms", "-leader-elect-lease-duration"},
 		"lease not whole seconds":          {"-leader-elect-lease-duration=15500ms", "-leader-elect-lease-duration"},
