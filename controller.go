@@ -4,11 +4,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -20,28 +19,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/metrics"
+	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/ownership"
+	"k8s.io/sample-controller/pkg/pacing"
 	"k8s.io/sample-controller/pkg/priorityqueue"
-	"k8s.io/sample-controller/pkg/writer"
 )
 
 const controllerAgentName = "sample-controller"
@@ -58,109 +57,99 @@ const (
 
 const (
 	// FieldManager is the manager in the managed fields of what this controller writes.
-	FieldManager = controllerAgentName
-	// DefaultImage is the image of the nginx container unless Config says otherwise.
-	DefaultImage  = "nginx:latest"
+	FieldManager  = controllerAgentName
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
 	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue it earlier.
 	staleCacheDelay = time.Second
-	// overrideDelay is how long after the backoff what was overridden is still reported: another instance may be about to write.
-	overrideDelay = 2 * time.Second
 )
-
-// Config configures a Controller. A zero value means the default.
-type Config struct {
-	// Image is the image of the nginx container of all Foos. The default is DefaultImage.
-	Image string
-	// ShutdownTimeout is how long running syncs may take once the context of Run is done. The default is 30 s.
-	ShutdownTimeout time.Duration
-}
 
 // Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
 type Controller struct {
 	kubeclientset      kubernetes.Interface
 	sampleclientset    clientset.Interface
 	deploymentsLister  appslisters.DeploymentLister
-	deploymentsIndexer cache.Indexer
-	deploymentsSynced  cache.InformerSynced
+	deploymentsIndexer cache.TypedIndexer[*appsv1.Deployment]
+	deploymentsSynced  cache.DoneChecker
 	foosLister         listers.FooLister
-	foosIndexer        cache.Indexer
-	foosSynced         cache.InformerSynced
+	foosIndexer        cache.TypedIndexer[*samplev1alpha1.Foo]
+	foosSynced         cache.DoneChecker
 
-	// workqueue holds the namespace/name of each Foo that has to be synced, once. A key is processed by one worker at a time.
-	workqueue        *priorityqueue.Queue[cache.ObjectName]
-	consistencyStore *consistency.Store
-	writer           *writer.Writer
-	// backoff paces the writes for each generation of a Foo, however often others change or delete its Deployment: the first one is made
-	// at once, and each one that the API server accepts starts a backoff.
-	backoff          *flowcontrol.Backoff
-	olderCRD         sync.Once // It is logged once that the CRD is older than this controller.
-	eventBroadcaster record.EventBroadcaster
-	recorder         record.EventRecorder
-	logger           klog.Logger
-	config           Config
+	// workqueue holds the namespace/name of each Foo that has to be synced, once. One worker at a time processes a key.
+	workqueue         *priorityqueue.Queue[cache.ObjectName]
+	consistencyStore  *consistency.Store
+	pacer             *pacing.Pacer
+	fooControl        *control.FooControl
+	deploymentControl *control.DeploymentControl
+	eventBroadcaster  record.EventBroadcaster
+	recorder          record.EventRecorder
+	logger            klog.Logger
+
+	// image is the image of the nginx container of all Foos. It may be set before Run.
+	image string
+	// shutdownTimeout is how long running syncs may take once the context of Run is done. It may be set before Run.
+	shutdownTimeout time.Duration
 }
 
-// NewController returns a controller and adds its event handlers to the informers, running or not. Of several configs, the last one wins.
+// NewController returns a controller and adds its event handlers to the informers, running or not.
 func NewController(
 	ctx context.Context,
 	kubeclientset kubernetes.Interface,
 	sampleclientset clientset.Interface,
 	deploymentInformer appsinformers.DeploymentInformer,
 	fooInformer informers.FooInformer,
-	configs ...Config,
 ) *Controller {
-	config := Config{Image: DefaultImage, ShutdownTimeout: 30 * time.Second}
-	for _, c := range configs {
-		config.Image = cmp.Or(c.Image, config.Image)
-		config.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, config.ShutdownTimeout)
-	}
+	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
+	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
+	utilruntime.Must(ownership.AddIndexers(deployments, foos))
 
-	eventBroadcaster := record.NewBroadcaster()
+	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	controller := &Controller{
 		kubeclientset:      kubeclientset,
 		sampleclientset:    sampleclientset,
 		deploymentsLister:  deploymentInformer.Lister(),
-		deploymentsIndexer: deploymentInformer.Informer().GetIndexer(),
-		deploymentsSynced:  deploymentInformer.Informer().HasSynced,
+		deploymentsIndexer: deployments.GetTypedIndexer(),
 		foosLister:         fooInformer.Lister(),
-		foosIndexer:        fooInformer.Informer().GetIndexer(),
-		foosSynced:         fooInformer.Informer().HasSynced,
+		foosIndexer:        foos.GetTypedIndexer(),
 		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
-			appsv1.Resource("deployments"):  deploymentInformer.Informer().GetStore(),
-			samplev1alpha1.Resource("foos"): fooInformer.Informer().GetStore(),
+			appsv1.Resource("deployments"):  deployments.GetStore(),
+			samplev1alpha1.Resource("foos"): foos.GetStore(),
 		}),
-		backoff:          flowcontrol.NewBackOff(time.Second, 1000*time.Second),
 		eventBroadcaster: eventBroadcaster,
-		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, corev1.EventSource{Component: controllerAgentName}),
-		logger:           klog.FromContext(ctx),
-		config:           config,
+		recorder: eventBroadcaster.NewRecorder(samplescheme.Scheme,
+			corev1.EventSource{Component: controllerAgentName}),
+		logger:          klog.FromContext(ctx),
+		image:           options.DefaultImage,
+		shutdownTimeout: options.DefaultShutdownTimeout,
 	}
-	controller.writer = writer.New(kubeclientset, sampleclientset, controller.consistencyStore, FieldManager)
-	utilruntime.Must(deploymentInformer.Informer().AddIndexers(ownership.DeploymentIndexers))
-	utilruntime.Must(fooInformer.Informer().AddIndexers(ownership.FooIndexers))
+	controller.pacer = pacing.New(controller.workqueue.AddLowPriorityAfter)
+	controller.fooControl = control.NewFooControl(sampleclientset, controller.consistencyStore, FieldManager)
+	controller.deploymentControl = control.NewDeploymentControl(
+		kubeclientset, controller.fooControl, controller.consistencyStore, FieldManager)
 
 	controller.logger.Info("Setting up event handlers")
-	_, err := fooInformer.Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	fooHandlers, err := foos.AddTypedEventHandler(informers.FooDetailedHandlerFuncs{
 		AddFunc:    controller.addFoo,
 		UpdateFunc: controller.updateFoo,
-		DeleteFunc: func(obj any) { controller.enqueueFoo(obj, "deleted") },
-	})
+		DeleteFunc: controller.deleteFoo,
+	}, cache.HandlerOptions{Logger: &controller.logger})
 	utilruntime.Must(err)
-	_, err = deploymentInformer.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerDetailedFuncs{
+	deploymentHandlers, err := deployments.AddTypedEventHandler(appsinformers.DeploymentDetailedHandlerFuncs{
 		AddFunc:    controller.addDeployment,
 		UpdateFunc: controller.updateDeployment,
 		DeleteFunc: controller.deleteDeployment,
-	}, 0) // A resync of the Foos is enough.
+	}, cache.HandlerOptions{Logger: &controller.logger, ResyncPeriod: new(time.Duration)}) // A resync of the Foos is enough.
 	utilruntime.Must(err)
+	controller.foosSynced = fooHandlers.HasSyncedChecker()
+	controller.deploymentsSynced = deploymentHandlers.HasSyncedChecker()
 	return controller
 }
 
-// Run waits for the caches to sync and starts the workers. Once ctx is done it waits for the syncs that are running, at most for
-// Config.ShutdownTimeout: if they take longer their requests are cancelled, and Run returns an error. Run may be called once.
+// Run waits until the event handlers have seen the initial lists, and starts the workers. Once ctx is done it waits for the syncs
+// that are running, at most for shutdownTimeout: if they take longer their requests are cancelled, and Run returns an error. Run may
+// be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
@@ -172,13 +161,13 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	logger.Info("Starting Foo controller")
 	logger.Info("Waiting for informer caches to sync")
-	if !cache.WaitForCacheSync(ctx.Done(), c.deploymentsSynced, c.foosSynced) {
+	if !cache.WaitFor(ctx, "", c.deploymentsSynced, c.foosSynced) {
 		return nil
 	}
 
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
-	go wait.Until(c.backoff.GC, time.Minute, ctx.Done())
+	go c.pacer.Run(ctx)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -189,17 +178,18 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
-	timer := time.AfterFunc(c.config.ShutdownTimeout, func() {
-		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", c.config.ShutdownTimeout))
+	timer := time.AfterFunc(c.shutdownTimeout, func() {
+		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", c.shutdownTimeout))
 	})
 	defer timer.Stop()
 	running.Wait()
 	return context.Cause(syncCtx)
 }
 
-func (c *Controller) addFoo(obj any, isInInitialList bool) {
-	foo := obj.(*samplev1alpha1.Foo)
-	c.logger.V(4).Info("Adding Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isInInitialList", isInInitialList)
+// addFoo enqueues a new Foo and, with low priority, one of the initial list.
+func (c *Controller) addFoo(foo *samplev1alpha1.Foo, isInInitialList bool) {
+	c.logger.V(4).Info("Adding Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion,
+		"isInInitialList", isInInitialList)
 	if isInInitialList {
 		c.enqueueLowPriority(foo, "initial list")
 		return
@@ -209,8 +199,7 @@ func (c *Controller) addFoo(obj any, isInInitialList bool) {
 
 // updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced. Other changes, such as those that this
 // controller makes, are no reason to sync: a status that another client writes is restored at the next resync.
-func (c *Controller) updateFoo(oldObj, newObj any) {
-	oldFoo, foo := oldObj.(*samplev1alpha1.Foo), newObj.(*samplev1alpha1.Foo)
+func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
 	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isResync", isResync)
 	switch {
@@ -224,11 +213,13 @@ func (c *Controller) updateFoo(oldObj, newObj any) {
 	}
 }
 
+// deleteFoo enqueues a Foo that was deleted, so that the workqueue forgets it.
+func (c *Controller) deleteFoo(foo informers.DeletedFoo) { c.enqueueFoo(foo, "deleted") }
+
 // addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial list of Foos.
-func (c *Controller) addDeployment(obj any, isInInitialList bool) {
-	deployment := obj.(*appsv1.Deployment)
-	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion,
-		"isInInitialList", isInInitialList)
+func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
+	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
+		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
 	if !isInInitialList {
 		c.handleObject(deployment)
 	}
@@ -236,8 +227,7 @@ func (c *Controller) addDeployment(obj any, isInInitialList bool) {
 
 // updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now the former one too. Status
 // changes, of which a rollout makes many, are batched.
-func (c *Controller) updateDeployment(oldObj, newObj any) {
-	oldDeployment, deployment := oldObj.(*appsv1.Deployment), newObj.(*appsv1.Deployment)
+func (c *Controller) updateDeployment(oldDeployment, deployment *appsv1.Deployment) {
 	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
 	logger.V(4).Info("Updating Deployment")
 	foo := ownership.ResolveControllerRef(c.foosLister, deployment)
@@ -256,35 +246,31 @@ func (c *Controller) updateDeployment(oldObj, newObj any) {
 	}
 }
 
-// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name.
-func (c *Controller) deleteDeployment(obj any) {
-	objectRef, err := cache.DeletionHandlingObjectToName(obj)
-	utilruntime.Must(err) // What an informer caches has a name.
-	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef)
-	c.handleObject(obj)
+// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name. If the watch missed the deletion,
+// the informer has a tombstone, with the last state of the Deployment that it knew, if any.
+func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
+	objectRef := deleted.GetObjectName()
+	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef, "isTombstone", deleted.FinalStateUnknown != nil)
+	if deleted.OptionalObj != nil {
+		c.handleObject(deleted.OptionalObj)
+	}
 	c.enqueueWaiting(objectRef)
 }
 
 // enqueueWaiting enqueues the Foos whose spec.deploymentName is the name of a Deployment that was deleted, or has another controller now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	for _, foo := range ownership.FoosByDeploymentName(c.foosIndexer, deployment) {
+	foos, err := ownership.FoosByDeploymentName(c.foosIndexer, deployment)
+	if err != nil {
+		utilruntime.HandleErrorWithLogger(c.logger, err, "Cannot look up the Foos that wait for a name", "deployment", deployment)
+	}
+	for _, foo := range foos {
 		c.workqueue.Forget(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
 }
 
-// handleObject enqueues the Foo that controls an object. If the watch missed the deletion of the object, obj is a tombstone with the
-// last state that the cache had.
-func (c *Controller) handleObject(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		c.logger.V(4).Info("Recovered deleted object from tombstone", "object", tombstone.Key)
-		obj = tombstone.Obj
-	}
-	object, ok := obj.(metav1.Object)
-	if !ok {
-		utilruntime.HandleErrorWithLogger(c.logger, nil, "Object of unexpected type", "type", fmt.Sprintf("%T", obj))
-		return
-	}
+// handleObject enqueues the Foo that controls an object.
+func (c *Controller) handleObject(object metav1.Object) {
 	if foo := ownership.ResolveControllerRef(c.foosLister, object); foo != nil {
 		c.enqueueFoo(foo, "controller of "+object.GetName())
 		return
@@ -292,10 +278,9 @@ func (c *Controller) handleObject(obj any) {
 	c.logger.V(4).Info("Foo not enqueued", "object", klog.KObj(object), "reason", "not controlled by a Foo that exists")
 }
 
-// enqueueFoo adds the namespace/name of a Foo, or of its tombstone, to the workqueue.
-func (c *Controller) enqueueFoo(obj any, reason string) {
-	objectRef, err := cache.DeletionHandlingObjectToName(obj)
-	utilruntime.Must(err) // What an informer caches has a name.
+// enqueueFoo adds the namespace/name of a Foo, deleted or not, to the workqueue.
+func (c *Controller) enqueueFoo(foo klog.KMetadata, reason string) {
+	objectRef := cache.NewObjectName(foo.GetNamespace(), foo.GetName())
 	c.logger.V(4).Info("Enqueuing Foo", "foo", objectRef, "reason", reason, "priority", "high")
 	c.workqueue.Add(objectRef)
 }
@@ -312,7 +297,7 @@ func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	}
 }
 
-// processNextWorkItem syncs the next Foo of the workqueue, and requeues it if that failed. It returns false after the shutdown.
+// processNextWorkItem syncs the next Foo of the workqueue. It returns false after the shutdown.
 func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	objectRef, shutdown := c.workqueue.Get()
 	if shutdown {
@@ -324,33 +309,51 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
 	ctx = klog.NewContext(ctx, logger)
 	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef))
-	finish := metrics.StartSync()
+	start := time.Now()
+	metrics.SyncStarted()
 	err := c.syncHandler(ctx, objectRef)
-
-	result, delay := metrics.Success, time.Duration(0)
-	switch _, isStalled := errors.AsType[*foostatus.StalledError](err); {
-	case err == nil:
-		c.workqueue.Forget(objectRef) // This resets the backoff.
-	case errors.Is(err, consistency.ErrStale):
-		result, delay = metrics.Stale, staleCacheDelay
-		c.workqueue.AddAfter(objectRef, delay)
-	case isStalled:
-		result, delay = metrics.Stalled, c.workqueue.AddRateLimited(objectRef)
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Another client has just changed or deleted an object, which is not a failure.
-		result, delay = metrics.Conflict, c.workqueue.AddRateLimited(objectRef)
-	default:
-		result, delay = metrics.Error, c.workqueue.AddRateLimited(objectRef)
-		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
-	}
-	logger.V(4).Info("Finished syncing", "duration", finish(result), "result", result, "err", err, "requeueAfter", delay)
+	result := c.handleErr(ctx, err, objectRef)
+	duration := time.Since(start)
+	metrics.SyncFinished(result, duration)
+	logger.V(4).Info("Finished syncing", "duration", duration, "result", result, "err", err)
 	return true
 }
 
-// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events. It
-// reads from the caches and writes only what differs. After an error the caller has to retry. A panic is returned as an error.
+// handleErr decides whether and when a Foo is synced again after a sync that returned err.
+func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) metrics.Result {
+	stalled, isStalled := errors.AsType[*foostatus.StalledError](err)
+	switch {
+	case err == nil:
+		c.workqueue.Forget(objectRef) // This resets the retry delay.
+		return metrics.Success
+	case errors.Is(err, consistency.ErrStale):
+		c.workqueue.AddAfter(objectRef, staleCacheDelay)
+		return metrics.Stale
+	case isStalled && stalled.Reason != ErrResourceExists:
+		c.workqueue.Forget(objectRef) // It is synced at the end of the write backoff.
+		return metrics.Stalled
+	case isStalled:
+		c.workqueue.AddRateLimited(objectRef)
+		return metrics.Stalled
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		c.workqueue.AddRateLimited(objectRef) // Another client has just changed or deleted an object: no failure.
+		return metrics.Conflict
+	default:
+		c.workqueue.AddRateLimited(objectRef)
+		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
+		return metrics.Error
+	}
+}
+
+// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events.
+// It reads from the caches and writes only what differs. The error, which may be a panic or a StalledError, is to be retried.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
-	defer metrics.RecoverPanic(&err)
+	defer func() {
+		if r := recover(); r != nil {
+			metrics.SyncPanicked()
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
 
 	// This comes first, so that what is read below is at least as new as the last write.
 	if err := c.consistencyStore.EnsureReady(objectRef); err != nil {
@@ -371,170 +374,177 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	deployment, written, err := c.syncDeployment(ctx, foo)
-	if err == nil {
-		err = c.pruneDeployments(ctx, foo, deployment)
-	} else if _, isStalled := errors.AsType[*foostatus.StalledError](err); !isStalled {
+	superseded, err := ownership.Superseded(c.deploymentsIndexer, foo)
+	if err != nil {
 		return err
 	}
-	return c.report(ctx, foo, deployment, written, err)
+	result, err := c.syncDeployment(ctx, foo, superseded)
+	if err != nil {
+		return err
+	}
+	var pruneErr error
+	if result.stalled == nil {
+		result.stalled, pruneErr = c.pruneDeployments(ctx, foo, result.deployment, superseded)
+	}
+	if err := c.report(ctx, foo, result, superseded); err != nil {
+		return err
+	}
+	if result.stalled != nil {
+		return result.stalled
+	}
+	return pruneErr
 }
 
-// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless it is backing off. It returns the
-// Deployment, if the Foo has one, and whether it was written.
-func (c *Controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, bool, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, foo.Spec.DeploymentName))
-	deployment, err := c.findDeployment(klog.NewContext(ctx, logger), foo)
-	if err != nil {
-		return nil, false, err
-	}
-	id, now := backoffID(foo), time.Now()
-	desired := c.desiredDeployment(foo, deployment)
-	overridden := foostatus.Reported(foo, foostatus.DeploymentOverridden)
-	switch {
-	case deployment != nil && deployment.DeletionTimestamp != nil:
-		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
-		return deployment, false, nil
-	case reflect.DeepEqual(deployment, desired): // A copy has none of the differences that only equality.Semantic ignores.
-		logger.V(4).Info("Deployment is in its desired state")
-		if c.backoff.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {
-			return deployment, false, overridden
-		}
-		c.backoff.Reset(id)
-		return deployment, false, nil
-	case c.backoff.IsInBackOffSinceUpdate(id, now): // Somebody has undone the last write, and would undo another one.
-		logger.V(4).Info("Not writing Deployment: backing off", "backoff", c.backoff.Get(id))
-		return deployment, false, cmp.Or(overridden, error(foostatus.Overridden(deployment, desired)))
-	}
-	written, err := c.write(klog.NewContext(ctx, logger), foo, deployment, desired)
-	if err != nil {
-		return deployment, false, err
-	}
-	c.backoff.Next(id, now)
-	if expected := c.desiredDeployment(foo, written); !reflect.DeepEqual(written, expected) { // Admission has changed it.
-		overridden = cmp.Or(overridden, error(foostatus.Overridden(written, expected)))
-	}
-	time.AfterFunc(c.backoff.Get(id), func() { c.enqueueLowPriority(foo, "end of backoff") }) // What differs then is corrected.
-	if overridden != nil {
-		time.AfterFunc(c.backoff.Get(id)+overrideDelay, func() { c.enqueueLowPriority(foo, "may no longer be overridden") })
-	}
-	return written, true, overridden
+// syncResult is what a sync found and did. Without a Deployment, the Foo is stalled.
+type syncResult struct {
+	deployment *appsv1.Deployment
+	// changed says that this sync created or patched the Deployment.
+	changed bool
+	// stalled is what a user has to act on, or nil.
+	stalled *foostatus.StalledError
 }
 
-func backoffID(foo *samplev1alpha1.Foo) string { return fmt.Sprintf("%s/%d", foo.UID, foo.Generation) }
-
-// findDeployment returns the Deployment of a Foo from the cache, or nil if there is none. It is an error if the Foo does not control it.
-func (c *Controller) findDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, error) {
-	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless a write backoff is under way.
+func (c *Controller) syncDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
+) (syncResult, error) {
+	name := foo.Spec.DeploymentName
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, name))
+	ctx = klog.NewContext(ctx, logger)
+	found, err := c.deploymentsLister.Deployments(foo.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		klog.FromContext(ctx).V(4).Info("Deployment is not in the cache")
-		return nil, nil
+		logger.V(4).Info("Deployment is not in the cache")
+		found = nil
 	case err != nil:
-		return nil, err
-	case !ownership.Controls(foo, deployment):
-		return nil, foostatus.NameConflict(deployment.Name)
+		return syncResult{}, err
+	case !ownership.Controls(foo, found):
+		return syncResult{stalled: foostatus.NameConflict(name)}, nil
+	case found.DeletionTimestamp != nil:
+		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
+		return syncResult{deployment: found}, nil
+	default:
+		logger.V(4).Info("Read Deployment from the cache", "resourceVersion", found.ResourceVersion)
 	}
-	klog.FromContext(ctx).V(4).Info("Read Deployment from the cache", "resourceVersion", deployment.ResourceVersion)
-	return deployment, nil
+
+	differences := foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
+	if !differences.Exist() {
+		logger.V(4).Info("Deployment is in its desired state")
+		return syncResult{deployment: found, stalled: c.pacer.StillOverridden(ctx, foo)}, nil
+	}
+	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
+	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone as the last one.
+		stalled := foostatus.Reported(foo, foostatus.DeploymentRejected)
+		if stalled == nil {
+			stalled = foostatus.Overridden(foo, differences)
+		}
+		return syncResult{deployment: found, stalled: stalled}, nil
+	}
+
+	stored, err := c.createOrPatch(ctx, foo, found, differences.Desired)
+	stalled := foostatus.AsStalled(err)
+	if err != nil && stalled == nil {
+		return syncResult{}, err
+	}
+	c.pacer.Answered(ctx, foo, name)
+	if stalled != nil {
+		return syncResult{deployment: found, stalled: stalled}, nil
+	}
+	// Admission may have changed what was written.
+	differences = foostatus.Differences{Found: stored, Desired: c.desiredDeployment(foo, stored, superseded)}
+	return syncResult{deployment: stored, changed: true, stalled: foostatus.Overridden(foo, differences)}, nil
 }
 
-// write creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
-func (c *Controller) write(ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment) (*appsv1.Deployment, error) {
+// createOrPatch creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
+func (c *Controller) createOrPatch(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
 	if found != nil {
-		klog.FromContext(ctx).V(4).Info("Deployment differs from its desired state", "differences", foostatus.Differences{Found: found, Desired: desired})
-		return c.writer.Patch(ctx, foo, found, desired)
+		return c.deploymentControl.Patch(ctx, foo, found, desired)
 	}
-	if foo.Status.ObservedGeneration > 0 || c.backoff.Get(backoffID(foo)) > 0 { // Not the first one: the Foo may be gone or renamed.
-		if err := c.writer.EnsureCurrent(ctx, foo); err != nil {
+	isFirstCreation := foo.Status.ObservedGeneration == 0 && !c.pacer.HasWritten(foo, desired.Name)
+	if !isFirstCreation { // The Foo may be gone or renamed.
+		if err := c.fooControl.EnsureCurrent(ctx, foo); err != nil {
 			return nil, err
 		}
 	}
-	return c.writer.Create(ctx, foo, desired)
+	return c.deploymentControl.Create(ctx, foo, desired)
 }
 
-// pruneDeployments deletes the Deployments that a Foo controls under earlier names, once the current one can take over.
-func (c *Controller) pruneDeployments(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
-	for _, superseded := range ownership.Superseded(c.deploymentsIndexer, foo) {
+// pruneDeployments deletes the superseded Deployments, those that a Foo controls under earlier names, once the current one can take
+// over. It returns what stalls the Foo if the API server rejects a deletion.
+func (c *Controller) pruneDeployments(
+	ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment, superseded []*appsv1.Deployment,
+) (*foostatus.StalledError, error) {
+	logger := klog.FromContext(ctx)
+	for _, deployment := range superseded {
 		if !foostatus.CanTakeOver(current) {
-			klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(superseded))
+			logger.V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(deployment))
 			continue
 		}
-		if err := c.writer.Delete(ctx, foo, superseded, current); err != nil {
+		if !c.pacer.MayWrite(ctx, foo, deployment.Name) {
+			return foostatus.Reported(foo, foostatus.DeploymentRejected), nil
+		}
+		err := c.deploymentControl.Delete(ctx, foo, deployment, current)
+		stalled := foostatus.AsStalled(err)
+		if err != nil && stalled == nil {
+			return nil, err
+		}
+		c.pacer.Answered(ctx, foo, deployment.Name)
+		if stalled != nil {
+			return stalled, nil
+		}
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, deployment.Name, current.Name)
+	}
+	return nil, nil
+}
+
+// report updates the status of a Foo, and records an event if there is news.
+func (c *Controller) report(
+	ctx context.Context, foo *samplev1alpha1.Foo, result syncResult, superseded []*appsv1.Deployment,
+) error {
+	deployment, stalled := result.deployment, result.stalled
+	if deployment == nil && len(superseded) > 0 {
+		deployment = superseded[0] // It keeps serving until it can be replaced.
+	}
+	status, updated := foostatus.New(foo, deployment, stalled), foo
+	differs := !equality.Semantic.DeepEqual(foo.Status, status)
+	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
+	if differs {
+		var err error
+		if updated, err = c.fooControl.UpdateStatus(ctx, foo, status); err != nil {
 			return err
 		}
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, superseded.Name, current.Name)
+	}
+	switch {
+	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
+		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
+		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
+	case stalled == nil && (result.changed || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
+		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return nil
 }
 
-// report updates the status of a Foo and records an event, for a Deployment or the error that prevents it, and returns that error.
-func (c *Controller) report(ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, written bool, syncErr error) error {
-	stalled, isStalled := errors.AsType[*foostatus.StalledError](syncErr)
-	if superseded := ownership.Superseded(c.deploymentsIndexer, foo); deployment == nil && len(superseded) > 0 {
-		deployment = superseded[0] // It keeps serving until it can be replaced.
+// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that was found, or a new one.
+func (c *Controller) desiredDeployment(
+	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
+) *appsv1.Deployment {
+	if found != nil {
+		desired := found.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
+		setDesiredState(desired, foo, c.image)
+		return desired
 	}
-	updated, err := c.updateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
-	if err != nil {
-		return err
+	desired := newDeployment(foo, c.image)
+	if foo.Spec.Replicas == nil && len(superseded) > 0 {
+		desired.Spec.Replicas = ptr.To(ptr.Deref(superseded[0].Spec.Replicas, 1)) // A rename keeps the number of replicas.
 	}
-	switch {
-	case isStalled && foostatus.Reported(foo, stalled.Reason) == nil:
-		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
-		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
-	case !isStalled && (written || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
-		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
-	}
-	return syncErr
-}
-
-// updateFooStatus updates the status of a Foo if it differs, and nothing else of the Foo. It returns the Foo as it is stored. That an older
-// CRD does not store the status, or parts of it, is no error.
-func (c *Controller) updateFooStatus(
-	ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus,
-) (*samplev1alpha1.Foo, error) {
-	logger := klog.FromContext(ctx)
-	differs := !equality.Semantic.DeepEqual(foo.Status, status)
-	logger.V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
-	if !differs {
-		return foo, nil
-	}
-	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
-	fooCopy.Status = status
-	updated, err := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, fooCopy,
-		metav1.UpdateOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationIgnore}) // An older CRD is noticed below.
-	if apierrors.IsNotFound(err) && c.writer.EnsureCurrent(ctx, foo) == nil {
-		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
-	}
-	if err != nil {
-		return nil, err
-	}
-	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), samplev1alpha1.Resource("foos"), updated.ResourceVersion)
-	if !equality.Semantic.DeepEqual(updated.Status, status) {
-		c.olderCRD.Do(func() {
-			logger.Error(nil, "The CRD of Foo is older than this controller and does not store its status", "update", kubeconfig.InstallCommand)
-		})
-	}
-	return updated, nil
-}
-
-// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that it has, or a new one.
-func (c *Controller) desiredDeployment(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) *appsv1.Deployment {
-	desired := deployment.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
-	if deployment == nil {
-		desired = newDeployment(foo)
-		if superseded := ownership.Superseded(c.deploymentsIndexer, foo); foo.Spec.Replicas == nil && len(superseded) > 0 {
-			desired.Spec.Replicas = superseded[0].Spec.Replicas // A rename keeps the number of replicas.
-		}
-	}
-	setDesiredState(desired, foo, c.config.Image)
 	return desired
 }
 
 // newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and
 // handleObject find the Foo.
-func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            foo.Spec.DeploymentName,
@@ -543,7 +553,7 @@ func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
 		},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labelsFor(foo)}},
 	}
-	setDesiredState(deployment, foo, DefaultImage)
+	setDesiredState(deployment, foo, image)
 	return deployment
 }
 
@@ -554,7 +564,7 @@ func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, ima
 		metav1.SetMetaDataLabel(&deployment.Spec.Template.ObjectMeta, key, value)
 	}
 	if foo.Spec.Replicas != nil {
-		deployment.Spec.Replicas = foo.Spec.Replicas
+		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas) // A pointer into the cache must not leave it.
 	}
 	pod := &deployment.Spec.Template.Spec
 	if !slices.ContainsFunc(pod.Containers, isNginx) {

@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
@@ -41,13 +42,15 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/control"
+	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/kubeconfig"
+	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/writer"
 )
 
 // Requests, errors, events and Ready conditions, as verifyReady has them, of most tests.
@@ -60,6 +63,8 @@ const (
 	pruneDeployment  = deleteDeployment + " example-deployment-uid 7"
 	getFoo           = "get foos example-foo"
 	updateStatus     = "update foos/status example-foo"
+
+	defaultImage = options.DefaultImage
 
 	denied     = "denied by a webhook"
 	notManaged = "already exists and is not managed by Foo"
@@ -135,10 +140,10 @@ func TestSyncHandler(t *testing.T) {
 
 		// No Deployment of the name.
 		{name: "new Foo", given: objects{newFoo()},
-			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing, deployment: newDeployment(newFoo())},
+			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing, deployment: newDeployment(newFoo(), defaultImage)},
 		{name: "new Foo without replicas", given: objects{newFoo(withoutReplicas)},
 			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing,
-			deployment: newDeployment(newFoo(withoutReplicas))},
+			deployment: newDeployment(newFoo(withoutReplicas), defaultImage)},
 		{name: "image of the configuration", given: objects{newFoo()}, image: "nginx:1.27",
 			requests: []string{createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing,
 			deployment: newDeploymentFor(newFoo(), withImage("nginx:1.27"))},
@@ -244,7 +249,7 @@ func TestSyncHandler(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.given...)
-				f.responses, f.config.Image = test.responses, cmp.Or(test.image, f.config.Image)
+				f.responses, f.image = test.responses, cmp.Or(test.image, f.image)
 				verifyError(t, f.syncHandler(t.Context(), objectRef), test.err)
 				f.verifyRequests(t, test.requests...)
 				f.verifyEvents(t, test.events)
@@ -317,10 +322,9 @@ func TestWritesAreBounded(t *testing.T) {
 							statuses++
 						}
 					}
-					backoff := f.backoff.Get(backoffID(newFoo()))
-					if writes != 1 || statuses > 2 || backoff != time.Second<<i {
-						t.Errorf("round %d: %d writes and %d statuses within a backoff of %s, want 1 and 2 within %s", i, writes, statuses, backoff,
-							time.Second<<i)
+					backoff := time.Second << i
+					if writes != 1 || statuses > 2 {
+						t.Errorf("round %d: %d writes and %d statuses within a backoff of %s, want 1 and 2", i, writes, statuses, backoff)
 					}
 					advance(backoff)
 				}
@@ -343,59 +347,43 @@ func TestRepeatedCreation(t *testing.T) {
 	})
 }
 
-// A Foo is queued at the end of the backoff, and if it is reported as overridden, overrideDelay later once more.
-func TestEndOfBackoff(t *testing.T) {
-	for name, test := range map[string]struct {
-		response response
-		want     []int // keys that are queued by the end of the backoff, and overrideDelay later
-	}{
-		"held":       {nil, []int{1, 0}},
-		"overridden": {mutating(withImage("mirror/nginx")), []int{1, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t, newFoo())
-				f.responses[createDeployment] = test.response
-				_ = f.syncHandler(t.Context(), objectRef) // It fails if the Deployment is overridden.
-				for i, after := range []time.Duration{time.Second, overrideDelay} {
-					advance(after)
-					synctest.Wait()
-					if got := f.workqueue.Len(); got != test.want[i] {
-						t.Errorf("%d keys are queued after another %s, want %d", got, after, test.want[i])
-					}
-					for f.workqueue.Len() > 0 {
-						key, _ := f.workqueue.Get()
-						f.workqueue.Done(key)
-					}
-				}
-			})
-		})
-	}
-}
-
-// What others do costs a bounded number of requests, however long it lasts. What is rejected is retried by each resync, every 30 s, and by
-// the rate limiter, 18 times until its delay has grown to 1000 s.
+// What others do costs a bounded number of requests, however often and for how long they do it.
 func TestRequestsInAnHour(t *testing.T) {
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	resync := func(t *testing.T, f *fixture) { f.updateFoo(f.foo(t), f.foo(t)) }
+	annotate := func(t *testing.T, f *fixture) {
+		note := map[string]string{"seen": time.Now().String()}
+		f.edit(t, ours, func(object metav1.Object) { object.SetAnnotations(note) })
+	}
 	for name, test := range map[string]struct {
 		given     objects
 		responses responses
+		interfere func(*testing.T, *fixture)
+		every     time.Duration
 		want      map[string]int
 	}{
-		"overridden by admission": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: returning(drifted)},
+		"overridden by admission": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: returning(drifted)}, resync, 30 * time.Second,
 			map[string]int{"patch deployments": 13, "update foos/status": 1}},
-		"rejected": {objects{newFoo()}, responses{createDeployment: webhook},
-			map[string]int{"get foos": 137, "create deployments": 138, "update foos/status": 1}},
-		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, map[string]int{"update foos/status": 1}},
+		"creation rejected": {objects{newFoo()}, responses{createDeployment: webhook}, resync, 30 * time.Second,
+			map[string]int{"get foos": 12, "create deployments": 13, "update foos/status": 1}},
+		"patch rejected, events each second": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: webhook}, annotate, time.Second,
+			map[string]int{"patch deployments": 13, "update foos/status": 1}},
+		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, resync, 30 * time.Second,
+			map[string]int{"update foos/status": 1}},
+		"corrections a minute apart, no resync": {objects{newFoo(observing(ours)), ours}, nil,
+			func(t *testing.T, f *fixture) {
+				f.edit(t, ours, withoutLabels, withResourceVersion(time.Now().String()))
+			}, time.Minute,
+			map[string]int{"patch deployments": 60}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.given...)
 				f.responses = test.responses
 				stop, returned := f.run(t)
-				for range 120 {
-					advance(30 * time.Second)
-					f.updateFoo(f.foo(t), f.foo(t))
+				for range time.Hour / test.every {
+					test.interfere(t, f)
+					advance(test.every)
 				}
 				stop()
 				must(t, <-returned)
@@ -418,6 +406,7 @@ func TestStalledIsReportedOnce(t *testing.T) {
 			verifyError(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef), message)
 			f.verifyRequests(t, patchReplicas, updateStatus)
 			f.fillCaches(t)
+			advance(time.Second)
 		}
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
@@ -445,7 +434,7 @@ func TestOlderCRD(t *testing.T) {
 				f.verifyRequests(t, test.requests...)
 			}
 			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-			if count := strings.Count(log, kubeconfig.InstallCommand); count != 1 {
+			if count := strings.Count(log, diagnostics.InstallCommand); count != 1 {
 				t.Errorf("the log says %d times how to update the CRD, want once", count)
 			}
 			f.verifyEvents(t, "")
@@ -463,7 +452,7 @@ func TestOlderCRD(t *testing.T) {
 }
 
 func TestOverriddenByAnotherController(t *testing.T) {
-	const message = "spec.replicas: desired 2, found 9"
+	const message, heldAfter = "spec.replicas: desired 2, found 9", 2 * time.Second // the delay of package pacing
 	synctest.Test(t, func(t *testing.T) {
 		ours := newDeploymentFor(newFoo(), available)
 		f := newFixture(t, newFoo(observing(ours)), ours)
@@ -482,8 +471,8 @@ func TestOverriddenByAnotherController(t *testing.T) {
 			{"overridden again", 0, true, false, message, ""},
 			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
 			{"after second backoff", 1, false, true, message, ""},
-			{"overridden soon after third backoff", 4*time.Second + overrideDelay - 1, true, true, message, ""},
-			{"not overridden", 8*time.Second + overrideDelay - 1, false, false, message, ""},
+			{"overridden soon after third backoff", 4*time.Second + heldAfter - 1, true, true, message, ""},
+			{"not overridden", 8*time.Second + heldAfter - 1, false, false, message, ""},
 			{"held for longer than the backoff", 1, false, false, "", ""},
 			{"drift later", time.Minute, true, true, "", syncedEvent},
 			{"overridden later", 0, true, false, message, overriddenEvent + message},
@@ -543,12 +532,20 @@ func TestHandlers(t *testing.T) {
 	type handle func(f *fixture)
 	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
-	deleteFoo := func(obj any) handle { return func(f *fixture) { f.enqueueFoo(obj, "deleted") } }
+	deleteFoo := func(foo informersv1alpha1.DeletedFoo) handle { return func(f *fixture) { f.deleteFoo(foo) } }
 	add := func(deployment *appsv1.Deployment) handle {
 		return func(f *fixture) { f.addDeployment(deployment, false) }
 	}
 	update := func(from, to *appsv1.Deployment) handle { return func(f *fixture) { f.updateDeployment(from, to) } }
-	remove := func(obj any) handle { return func(f *fixture) { f.deleteDeployment(obj) } }
+	remove := func(deployment *appsv1.Deployment) handle {
+		return func(f *fixture) { f.deleteDeployment(appsinformers.DeletedDeployment{OptionalObj: deployment}) }
+	}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}
+	removeTombstone := func(deployment *appsv1.Deployment) handle {
+		return func(f *fixture) {
+			f.deleteDeployment(appsinformers.DeletedDeployment{OptionalObj: deployment, FinalStateUnknown: &tombstone})
+		}
+	}
 
 	// What is enqueued, by priority, and the Foos whose backoff is reset.
 	const (
@@ -570,8 +567,8 @@ func TestHandlers(t *testing.T) {
 		{"status changed", updateFoo(v8, observing(ours)), none},
 		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
 		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
-		{"Foo deleted", deleteFoo(newFoo()), high},
-		{"tombstone of a Foo", deleteFoo(cache.DeletedFinalStateUnknown{Key: "default/example-foo"}), high},
+		{"Foo deleted", deleteFoo(informersv1alpha1.DeletedFoo{OptionalObj: newFoo()}), high},
+		{"tombstone of a Foo", deleteFoo(informersv1alpha1.DeletedFoo{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/example-foo"}}), high},
 
 		{"Deployment added", add(ours), high},
 		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
@@ -588,8 +585,8 @@ func TestHandlers(t *testing.T) {
 		{"deleted", remove(ours), bothReset},
 		{"not controlled, deleted", remove(another), bothReset},
 		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
-		{"tombstone", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment", Obj: ours}), bothReset},
-		{"tombstone without object", remove(cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}), bothReset},
+		{"tombstone", removeTombstone(ours), bothReset},
+		{"tombstone without object", removeTombstone(nil), bothReset},
 		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -685,12 +682,13 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"conflict", conflict, "conflict", 10 * time.Millisecond, "", 2},
 			{"gone", notFound, "conflict", 20 * time.Millisecond, "", 3},
 			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
-			{"rejected", webhook, "stalled", 80 * time.Millisecond, "", 5},
-			{"name conflict", exists, "stalled", 160 * time.Millisecond, "", 6},
-			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 320 * time.Millisecond, "a bug", 7},
-			{"stale cache", nil, "stale", staleCacheDelay, "", 7},
-			{"success", nil, "success", time.Second, "", 0}, // It is queued again at the end of the backoff of the write.
-			{"rejected after success", webhook, "stalled", 5 * time.Millisecond, "", 1},
+			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 80 * time.Millisecond, "a bug", 5},
+			{"stale cache", nil, "stale", staleCacheDelay, "", 5},
+			// After an answer to a write, the Foo is queued again at the end of the write backoff, which doubles.
+			{"rejected", webhook, "stalled", time.Second, "", 0},
+			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{"success", nil, "success", 2 * time.Second, "", 0},
+			{"name conflict", exists, "stalled", 5 * time.Millisecond, "", 1},
 		} {
 			f.responses[createDeployment] = step.create
 			f.foosIndexer.Bookmark(strconv.Itoa(i))
@@ -775,8 +773,9 @@ func (hangingClient) Create(ctx context.Context, _ *appsv1.Deployment, _ metav1.
 func TestRunShutdownTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
 		f := newFixtureWithoutController(t, newFoo())
-		f.newController(t, Config{ShutdownTimeout: time.Minute})
-		f.writer = writer.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, FieldManager)
+		f.newController(t)
+		f.shutdownTimeout = time.Minute
+		f.deploymentControl = control.NewDeploymentControl(hangingClient{Interface: f.kubeClient}, f.fooControl, f.consistencyStore, FieldManager)
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()
@@ -788,10 +787,16 @@ func TestRunShutdownTimeout(t *testing.T) {
 	})
 }
 
+// never is a cache.DoneChecker of what is never done.
+type never struct{}
+
+func (never) Name() string          { return "never" }
+func (never) Done() <-chan struct{} { return nil }
+
 func TestRunWithoutSyncedCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
-		f.deploymentsSynced = func() bool { return false }
+		f.deploymentsSynced = never{}
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
@@ -815,7 +820,7 @@ func TestRunWithRunningInformers(t *testing.T) {
 		if got := f.takeRequests(); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "create events ") }) {
 			t.Errorf("requests = %q, want an event", got)
 		}
-		f.edit(t, newDeployment(newFoo()), available, withResourceVersion("8"))
+		f.edit(t, newDeployment(newFoo(), defaultImage), available, withResourceVersion("8"))
 		advance(time.Minute)
 		f.verifyReady(t, isAvailable)
 		stop()
@@ -831,18 +836,16 @@ func TestClassicAPI(t *testing.T) {
 	fooInformer := f.sampleInformers.Samplecontroller().V1alpha1().Foos()
 	c := NewController(ctx, f.kubeClient, f.sampleClient, f.kubeInformers.Apps().V1().Deployments(), fooInformer)
 	t.Cleanup(c.eventBroadcaster.Shutdown)
-	c.foosSynced = func() bool { return true }
-	c.deploymentsSynced = func() bool { return true }
 	c.recorder = record.NewFakeRecorder(10)
 	must(t, fooInformer.Informer().GetIndexer().Add(foo))
 	key, err := cache.ObjectToName(foo)
 	must(t, err)
 	must(t, c.syncHandler(ctx, key))
 	f.verifyRequests(t, createDeployment, updateStatus)
-	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
+	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo, defaultImage); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
 		t.Errorf("created %v, want %v", got.Spec, want.Spec)
 	}
-	c.handleObject(newDeployment(foo))
+	c.handleObject(newDeployment(foo, defaultImage))
 	c.workqueue.ShutDown()
 	if !c.processNextWorkItem(ctx) || c.processNextWorkItem(ctx) {
 		t.Error("processNextWorkItem() does not return whether there was an item")
@@ -957,7 +960,7 @@ func newFoo(options ...option) *samplev1alpha1.Foo {
 
 // newDeploymentFor returns the Deployment of a Foo as the API server has it.
 func newDeploymentFor(foo *samplev1alpha1.Foo, options ...option) *appsv1.Deployment {
-	deployment := newDeployment(foo)
+	deployment := newDeployment(foo, defaultImage)
 	deployment.UID, deployment.ResourceVersion, deployment.Generation = types.UID(deployment.Name+"-uid"), "7", 1
 	for _, option := range options {
 		option(deployment)
@@ -1095,10 +1098,10 @@ func newFixtureWithoutController(t testing.TB, objects ...runtime.Object) *fixtu
 	return f
 }
 
-func (f *fixture) newController(t testing.TB, configs ...Config) {
+func (f *fixture) newController(t testing.TB) {
 	ctx := klog.NewContext(t.Context(), klog.Logger{}) // A benchmark must not measure the log.
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
-		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos(), configs...)
+		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
 	t.Cleanup(f.eventBroadcaster.Shutdown)
 	t.Cleanup(f.workqueue.ShutDown)
 	if f.fakeRecorder != nil {

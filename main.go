@@ -21,10 +21,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 
+	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/election"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
@@ -48,7 +50,7 @@ func main() {
 		fmt.Println(version())
 		return
 	}
-	err = run(signals.SetupSignalHandler(), o)
+	err = start(signals.SetupSignalHandler(), o)
 	klog.Flush()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
@@ -56,8 +58,8 @@ func main() {
 	}
 }
 
-// run connects to the cluster and runs the controller until ctx is done and the workers have finished.
-func run(ctx context.Context, o *options.Options) error {
+// start runs the controller with the configuration that the flags name.
+func start(ctx context.Context, o *options.Options) error {
 	if err := o.SetUpLogging(); err != nil {
 		return err
 	}
@@ -65,58 +67,38 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	var elector *election.Elector
-	if o.LeaderElect {
-		o.Election.Namespace = cmp.Or(o.Election.Namespace, namespace)
-		o.Election.ForbiddenTimeout = o.CacheSyncTimeout
-		if elector, err = election.New(config, o.Election); err != nil {
-			return err
-		}
-		config.Wrap(elector.Guard)
-	}
-	config.RateLimiter = o.RateLimiter()
-	kubeClient, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("building the Kubernetes clientset: %w", err)
-	}
-	sampleClient, err := clientset.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("building the clientset of Foos: %w", err)
-	}
+	o.Election.Namespace = cmp.Or(o.Election.Namespace, namespace)
+	return run(ctx, config, o)
+}
 
+// run runs the controller in the cluster of config until ctx is done and the workers have finished.
+func run(ctx context.Context, config *rest.Config, o *options.Options) error {
+	config = rest.CopyConfig(config)
+	elector, err := newElector(config, o)
+	if err != nil {
+		return err
+	}
+	kubeClient, sampleClient, err := newClients(config, o)
+	if err != nil {
+		return err
+	}
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, o.ResyncPeriod,
 		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(trim))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, o.ResyncPeriod,
 		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
-	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
-
-	live := func() error { return nil }
-	if elector != nil {
-		live = elector.Check
-	}
-	ready := func() error {
-		if slices.ContainsFunc(synced, func(hasSynced cache.InformerSynced) bool { return !hasSynced() }) {
-			return errors.New("the informer caches have not synced yet")
-		}
-		return nil
-	}
-	if err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready)); err != nil {
-		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
-	}
-	if err := server.Start(ctx, o.MetricsBindAddress, server.Metrics()); err != nil {
-		return fmt.Errorf("-metrics-bind-address=%s: %w", o.MetricsBindAddress, err)
-	}
-	if err := kubeconfig.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
+	watchErrors, err := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
+	if err != nil {
 		return err
 	}
+	synced := []cache.DoneChecker{deployments.Informer().HasSyncedChecker(), foos.Informer().HasSyncedChecker()}
 
-	watchErrors := &kubeconfig.WatchErrors{}
-	for _, informer := range []cache.SharedIndexInformer{deployments.Informer(), foos.Informer()} {
-		if err := informer.SetWatchErrorHandlerWithContext(watchErrors.Handle); err != nil {
-			return err
-		}
+	if err := serve(ctx, o, elector, synced); err != nil {
+		return err
+	}
+	if err := diagnostics.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
+		return err
 	}
 	// The informers outlive ctx: an event handler cannot be added to one that has stopped.
 	informersCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
@@ -125,14 +107,14 @@ func run(ctx context.Context, o *options.Options) error {
 	defer stopInformers()
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced...); err != nil || ctx.Err() != nil {
+	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced); err != nil || ctx.Err() != nil {
 		return err
 	}
 
 	// Only the leader has a controller: on a standby the caches are filled, but there is no workqueue that could grow.
 	lead := func(ctx context.Context) error {
-		controller := NewController(ctx, kubeClient, sampleClient, deployments, foos,
-			Config{Image: o.Image, ShutdownTimeout: o.ShutdownTimeout})
+		controller := NewController(ctx, kubeClient, sampleClient, deployments, foos)
+		controller.image, controller.shutdownTimeout = o.Image, o.ShutdownTimeout
 		return controller.Run(ctx, o.Workers)
 	}
 	if elector == nil {
@@ -141,13 +123,62 @@ func run(ctx context.Context, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
+// newElector returns nil without -leader-elect. Otherwise the clients of config can write only while this instance leads.
+func newElector(config *rest.Config, o *options.Options) (*election.Elector, error) {
+	if !o.LeaderElect {
+		return nil, nil
+	}
+	o.Election.ForbiddenTimeout = o.CacheSyncTimeout
+	elector, err := election.New(config, o.Election)
+	if err != nil {
+		return nil, err
+	}
+	config.Wrap(elector.Guard)
+	return elector, nil
+}
+
+// newClients returns clientsets that share a rate limit.
+func newClients(config *rest.Config, o *options.Options) (kubernetes.Interface, clientset.Interface, error) {
+	config.RateLimiter = o.RateLimiter()
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the Kubernetes clientset: %w", err)
+	}
+	sampleClient, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("building the clientset of Foos: %w", err)
+	}
+	return kubeClient, sampleClient, nil
+}
+
+// serve serves health checks and metrics, each if it has an address.
+func serve(ctx context.Context, o *options.Options, elector *election.Elector, synced []cache.DoneChecker) error {
+	live := func() error { return nil }
+	if elector != nil {
+		live = elector.Check
+	}
+	ready := func() error {
+		if !slices.ContainsFunc(synced, func(checker cache.DoneChecker) bool { return !cache.IsDone(checker) }) {
+			return nil
+		}
+		return errors.New("the informer caches have not synced yet")
+	}
+	if err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready)); err != nil {
+		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
+	}
+	if err := server.Start(ctx, o.MetricsBindAddress, server.Metrics()); err != nil {
+		return fmt.Errorf("-metrics-bind-address=%s: %w", o.MetricsBindAddress, err)
+	}
+	return nil
+}
+
 // waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.
 func waitForCacheSync(
-	ctx context.Context, timeout time.Duration, watchErrors *kubeconfig.WatchErrors, synced ...cache.InformerSynced,
+	ctx context.Context, timeout time.Duration, watchErrors *diagnostics.WatchErrors, synced []cache.DoneChecker,
 ) error {
 	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if cache.WaitForCacheSync(timeoutCtx.Done(), synced...) || ctx.Err() != nil {
+	if cache.WaitFor(timeoutCtx, "", synced...) || ctx.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, watchErrors.Last())

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package writer
+package control
 
 import (
 	"context"
@@ -17,19 +17,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	"k8s.io/sample-controller/pkg/foostatus"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	"k8s.io/sample-controller/pkg/ownership"
 )
 
 func newFoo(generation int64) *samplev1alpha1.Foo {
 	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
+}
+
+func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *DeploymentControl {
+	return NewDeploymentControl(kubeClient, NewFooControl(sampleClient, store, ""), store, "")
 }
 
 func TestMergePatch(t *testing.T) {
@@ -98,7 +103,7 @@ func TestFooHasChanged(t *testing.T) {
 		edit(live)
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, nil))
-		err := New(kubeClient, sampleClient, nil, "").Delete(t.Context(), foo, deployment, deployment)
+		err := newControl(kubeClient, sampleClient, nil).Delete(t.Context(), foo, deployment, deployment)
 		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
 			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 		}
@@ -129,7 +134,7 @@ func TestCurrentHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := New(kubeClient, sampleClient, nil, "").Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
+		err := newControl(kubeClient, sampleClient, nil).Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
@@ -149,14 +154,16 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
-	create := func(w *Writer) (*appsv1.Deployment, error) { return w.Create(t.Context(), foo, deployment) }
+	create := func(c *DeploymentControl) (*appsv1.Deployment, error) { return c.Create(t.Context(), foo, deployment) }
 	for name, test := range map[string]struct {
 		createErr error
-		write     func(*Writer) (*appsv1.Deployment, error)
+		write     func(*DeploymentControl) (*appsv1.Deployment, error)
 		wantErr   error
 	}{
 		"create": {nil, create, nil},
-		"patch":  {nil, func(w *Writer) (*appsv1.Deployment, error) { return w.Patch(t.Context(), foo, deployment, deployment) }, nil},
+		"patch": {nil, func(c *DeploymentControl) (*appsv1.Deployment, error) {
+			return c.Patch(t.Context(), foo, deployment, deployment)
+		}, nil},
 		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +173,7 @@ func TestWritesAreRecorded(t *testing.T) {
 			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			cached.Bookmark("10")
 			store := consistency.NewStore(map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
-			if got, err := test.write(New(kubeClient, nil, store, "")); !errors.Is(err, test.wantErr) || err == nil && got != written {
+			if got, err := test.write(newControl(kubeClient, nil, store)); !errors.Is(err, test.wantErr) || err == nil && got != written {
 				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
 			}
 			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
@@ -179,31 +186,3 @@ func TestWritesAreRecorded(t *testing.T) {
 		})
 	}
 }
-
-// What the API server rejects is a StalledError, unless it was read only.
-func TestRejections(t *testing.T) {
-	foo, denied := newFoo(1), apierrors.NewForbidden(appsv1.Resource("deployments"), "foo", errors.New("denied"))
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
-	}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(0))}}
-	for verb, test := range map[string]struct {
-		write func(*Writer) error
-		want  bool
-	}{
-		"create": {func(w *Writer) error { return second(w.Create(t.Context(), foo, deployment)) }, true},
-		"patch":  {func(w *Writer) error { return second(w.Patch(t.Context(), foo, deployment, deployment)) }, true},
-		"delete": {func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) }, true},
-		"get":    {func(w *Writer) error { return w.Delete(t.Context(), foo, deployment, deployment) }, false},
-	} {
-		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
-		kubeClient.AddReactor(verb, "deployments", returning(nil, denied))
-		kubeClient.AddReactor("get", "deployments", returning(deployment, nil))
-		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := test.write(New(kubeClient, sampleClient, nil, ""))
-		if _, got := errors.AsType[*foostatus.StalledError](err); err == nil || got != test.want {
-			t.Errorf("%s: error = %v, is a StalledError: %v, want %v", verb, err, got, test.want)
-		}
-	}
-}
-
-func second(_ *appsv1.Deployment, err error) error { return err }

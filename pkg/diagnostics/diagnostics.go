@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kubeconfig
+// Package diagnostics explains the errors of the API server: each in one line that says what to do.
+package diagnostics
 
 import (
 	"context"
@@ -55,8 +56,19 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 // WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and keeps the last one.
 type WatchErrors struct{ last atomic.Pointer[error] }
 
-// Handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
-func (w *WatchErrors) Handle(ctx context.Context, reflector *cache.Reflector, err error) {
+// HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.
+func HandleWatchErrors(informers ...cache.SharedIndexInformer) (*WatchErrors, error) {
+	w := &WatchErrors{}
+	for _, informer := range informers {
+		if err := informer.SetWatchErrorHandlerWithContext(w.handle); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
+func (w *WatchErrors) handle(ctx context.Context, reflector *cache.Reflector, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		return

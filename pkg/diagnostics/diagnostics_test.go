@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kubeconfig
+package diagnostics
 
 import (
 	"context"
@@ -59,12 +59,12 @@ func TestWatchErrors(t *testing.T) {
 		t.Error("Last() = nil before any error, want that there is no response yet")
 	}
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
-	watchErrors.Handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
-	watchErrors.Handle(ctx, reflector, notFound)
+	watchErrors.handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
+	watchErrors.handle(ctx, reflector, notFound)
 	// How a watch usually ends.
 	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}
 	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), gone} {
-		watchErrors.Handle(ctx, reflector, err)
+		watchErrors.handle(ctx, reflector, err)
 	}
 	if got := watchErrors.Last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
 		t.Errorf("Last() = %v, want %v with what to do", got, notFound)

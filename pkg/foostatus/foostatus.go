@@ -5,6 +5,7 @@
 package foostatus
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ const (
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
-// StalledError is an error that a retry does not fix: a user has to act. It is reported in the Stalled condition.
+// StalledError is what stalls a Foo: a retry does not fix it, a user has to act. It is reported in the Stalled condition.
 type StalledError struct {
 	// Reason is one word in CamelCase.
 	Reason string
@@ -51,23 +52,27 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns err as a StalledError if the API server rejects the object itself, and err otherwise. It does so as Invalid, as
-// Forbidden (quota, policy, missing permission), or, through an admission webhook, as BadRequest or RequestEntityTooLarge. In a namespace
-// that is being deleted every object is Forbidden, which is not about the object.
-func AsStalled(err error) error {
+// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err: a StalledError that err is, or that
+// the API server rejects the object itself. It does so as Invalid, as Forbidden (quota, policy, missing permission), or, through an
+// admission webhook, as BadRequest or RequestEntityTooLarge. AsStalled returns nil if a retry may help. In a namespace that is being
+// deleted every object is Forbidden, which is not about the object.
+func AsStalled(err error) *StalledError {
+	if stalled, ok := errors.AsType[*StalledError](err); ok {
+		return stalled
+	}
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
-	if rejected && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return &StalledError{Reason: DeploymentRejected, Message: truncated(err.Error())}
+	if !rejected || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
 	}
-	return err
+	return &StalledError{Reason: DeploymentRejected, Message: truncated(err.Error())}
 }
 
 // IsObserved reports whether the status of a Foo is about its latest generation.
 func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
-// New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the two
-// must be given. The lastTransitionTime of a condition changes only if its status does.
+// New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the
+// two must be given. The lastTransitionTime of a condition changes only if its status does.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *StalledError) samplev1alpha1.FooStatus {
 	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions)}
 	if deployment != nil {

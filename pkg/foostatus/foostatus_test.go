@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -233,12 +234,12 @@ func TestOverridden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := desired()
 			test.change(found)
-			if got := Overridden(found, desired()); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
+			if got := Overridden(newFoo(), Differences{found, desired()}); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
 				t.Errorf("Overridden() = %s %q, want %q", got.Reason, got.Message, test.want)
 			}
 		})
 	}
-	if got := Overridden(nil, desired()); !strings.Contains(got.Message, `Deployment "example" was deleted`) {
+	if got := Overridden(newFoo(), Differences{nil, desired()}); !strings.Contains(got.Message, `Deployment "example": desired, found nothing`) {
 		t.Errorf("Overridden() = %q without a Deployment", got.Message)
 	}
 }
@@ -259,10 +260,12 @@ func TestReported(t *testing.T) {
 		foo := newFoo()
 		foo.Status = New(foo, nil, overridden)
 		test.change(foo)
-		err := Reported(foo, DeploymentOverridden)
-		stalled, ok := errors.AsType[*StalledError](err)
-		if ok != test.want || !test.want && err != nil || test.want && *stalled != *overridden {
-			t.Errorf("%s: Reported() = %v, want it: %v", name, err, test.want)
+		got := Reported(foo, DeploymentOverridden)
+		if (got != nil) != test.want || got != nil && *got != *overridden {
+			t.Errorf("%s: Reported() = %v, want it: %v", name, got, test.want)
+		}
+		if again := Overridden(foo, Differences{&appsv1.Deployment{}, &appsv1.Deployment{}}); (again != nil) != test.want {
+			t.Errorf("%s: Overridden() = %v without differences, want what is reported: %v", name, again, test.want)
 		}
 	}
 }
@@ -278,7 +281,7 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	for name, message := range map[string]string{
 		"rejection":  AsStalled(apierrors.NewBadRequest(long)).Error(),
 		"multi-byte": AsStalled(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),
-		"override":   Overridden(found, desired).Message,
+		"override":   Overridden(newFoo(), Differences{found, desired}).Message,
 		"rollout":    ofRollout,
 	} {
 		if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
@@ -309,14 +312,40 @@ func TestAsStalled(t *testing.T) {
 		"internal error":        {apierrors.NewInternalError(errors.New("webhook timeout")), false},
 	} {
 		got := AsStalled(test.err)
-		stalled, ok := errors.AsType[*StalledError](got)
 		switch {
-		case ok != test.want:
+		case (got != nil) != test.want:
 			t.Errorf("%s: AsStalled() = %v, want stalled: %v", name, got, test.want)
-		case ok && (stalled.Reason != "DeploymentRejected" || stalled.Message != test.err.Error()):
-			t.Errorf("%s: AsStalled() = %+v, want the API server's message", name, stalled)
-		case !ok && got != test.err:
-			t.Errorf("%s: AsStalled() = %v, want %v", name, got, test.err)
+		case got != nil && (got.Reason != "DeploymentRejected" || got.Message != test.err.Error()):
+			t.Errorf("%s: AsStalled() = %+v, want the API server's message", name, got)
+		}
+	}
+	if got := AsStalled(fmt.Errorf("creating: %w", NameConflict("example"))); got == nil || got.Reason != ErrResourceExists {
+		t.Errorf("AsStalled() = %v, want the name conflict", got)
+	}
+}
+
+// What the API server takes for equal is no difference: it stores a quantity in its canonical form, and no empty list.
+func TestNoDifferences(t *testing.T) {
+	container := func(cpu string, args []string) *appsv1.Deployment {
+		return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Args: args, Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+			}}},
+		}}}}
+	}
+	stored := container("1", nil)
+	for name, test := range map[string]struct {
+		desired *appsv1.Deployment
+		want    bool
+	}{
+		"same":             {container("1", nil), false},
+		"quantity":         {container("1000m", nil), false},
+		"empty list":       {container("1", []string{}), false},
+		"another quantity": {container("1001m", nil), true},
+		"another list":     {container("1", []string{"-v"}), true},
+	} {
+		if got := (Differences{stored, test.desired}).Exist(); got != test.want {
+			t.Errorf("%s: Exist() = %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -12,31 +12,40 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or another controller changes.
+// DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or another controller
+// changes.
 const DeploymentOverridden = "DeploymentOverridden"
 
-// Overridden returns an error that names each field that differs, with its desired value and the one that was found; or, if none was
-// found, the Deployment that was deleted.
-func Overridden(found, desired *appsv1.Deployment) *StalledError {
-	if found == nil {
-		message := fmt.Sprintf("Deployment %q was deleted shortly after the controller had written it", desired.Name)
-		return &StalledError{Reason: DeploymentOverridden, Message: message}
+// Overridden returns the error that names the differences, or nil if there are none. An error that the status of the Foo
+// reports already stays, with its text.
+func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
+	reported := Reported(foo, DeploymentOverridden)
+	if reported != nil || !differences.Exist() {
+		return reported
 	}
-	return &StalledError{Reason: DeploymentOverridden, Message: truncated(Differences{found, desired}.String())}
+	return &StalledError{Reason: DeploymentOverridden, Message: truncated(differences.String())}
 }
 
-// Differences are the fields of a Deployment that differ from its desired state. They are computed when they are printed, so that a log
-// line that is disabled costs nothing.
+// Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no Deployment. They
+// are computed when they are printed, so that a log line that is disabled costs nothing.
 type Differences struct{ Found, Desired *appsv1.Deployment }
+
+// Exist reports whether anything differs. Values that are equal to the API server, such as the quantities 1000m and 1, or an
+// empty list and none, do not.
+func (d Differences) Exist() bool { return !equality.Semantic.DeepEqual(d.Found, d.Desired) }
 
 // String returns each field with its desired value and the one that was found.
 func (d Differences) String() string {
+	if d.Found == nil {
+		return fmt.Sprintf("Deployment %q: desired, found nothing", d.Desired.Name)
+	}
 	found, desired := fieldsOf(d.Found), fieldsOf(d.Desired)
 	var differences []string
 	for _, field := range slices.Sorted(maps.Keys(desired)) {
@@ -47,8 +56,9 @@ func (d Differences) String() string {
 	return strings.Join(differences, "; ")
 }
 
-// Reported returns the error that the status of a Foo reports for its latest generation, if it has the given reason, and nil otherwise.
-func Reported(foo *samplev1alpha1.Foo, reason string) error {
+// Reported returns the error that the status of a Foo reports for its latest generation, if it has the given reason, and nil
+// otherwise.
+func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
 	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
 	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
 		return nil

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig connects to the cluster, and explains what prevents that.
+// Package kubeconfig loads the configuration of the clients.
 package kubeconfig
 
 import (

@@ -5,8 +5,6 @@
 package metrics
 
 import (
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -57,24 +55,15 @@ func init() {
 	}
 }
 
-// StartSync counts a worker as active until finish is called, which counts the result and the duration of the sync, and returns the
-// duration.
-func StartSync() (finish func(Result) time.Duration) {
-	start := time.Now()
-	activeWorkers.Inc()
-	return func(result Result) time.Duration {
-		took := time.Since(start)
-		activeWorkers.Dec()
-		duration.Observe(took.Seconds())
-		syncs.WithLabelValues(string(result)).Inc()
-		return took
-	}
+// SyncStarted counts a worker as active.
+func SyncStarted() { activeWorkers.Inc() }
+
+// SyncFinished counts the result and the duration of a sync, and its worker as no longer active.
+func SyncFinished(result Result, took time.Duration) {
+	activeWorkers.Dec()
+	duration.Observe(took.Seconds())
+	syncs.WithLabelValues(string(result)).Inc()
 }
 
-// RecoverPanic counts a panic of the function that defers it, and sets *err to an error with the stack, so that the worker goes on.
-func RecoverPanic(err *error) {
-	if r := recover(); r != nil {
-		panics.Inc()
-		*err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-	}
-}
+// SyncPanicked counts a sync that panicked, beside its result.
+func SyncPanicked() { panics.Inc() }

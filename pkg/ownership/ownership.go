@@ -11,10 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
@@ -26,24 +27,39 @@ const (
 	byDeploymentName = "deploymentName"
 )
 
-// DeploymentIndexers index Deployments by the UID of the Foo that controls them.
-var DeploymentIndexers = cache.Indexers{byFooUID: func(obj any) ([]string, error) {
-	if controllerRef := ControllerRef(obj.(*appsv1.Deployment)); controllerRef != nil {
+var deploymentIndexers = appsinformers.DeploymentIndexers{byFooUID: func(deployment *appsv1.Deployment) ([]string, error) {
+	if controllerRef := ControllerRef(deployment); controllerRef != nil {
 		return []string{string(controllerRef.UID)}, nil
 	}
 	return nil, nil
 }}
 
-// FooIndexers index Foos by their namespace and spec.deploymentName.
-var FooIndexers = cache.Indexers{byDeploymentName: func(obj any) ([]string, error) {
-	foo := obj.(*samplev1alpha1.Foo)
+var fooIndexers = informers.FooIndexers{byDeploymentName: func(foo *samplev1alpha1.Foo) ([]string, error) {
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
+
+// AddIndexers adds the indexes in which this package looks up: of Deployments by the UID of the Foo that controls them, and of
+// Foos by their namespace and spec.deploymentName. Informers that have them already, of an earlier controller, are left alone.
+func AddIndexers(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) error {
+	if _, ok := deployments.GetIndexer().GetIndexers()[byFooUID]; !ok {
+		if err := deployments.AddTypedIndexers(deploymentIndexers); err != nil {
+			return err
+		}
+	}
+	if _, ok := foos.GetIndexer().GetIndexers()[byDeploymentName]; !ok {
+		return foos.AddTypedIndexers(fooIndexers)
+	}
+	return nil
+}
 
 // ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, and nil otherwise.
 func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	controllerRef := metav1.GetControllerOfNoCopy(object)
-	if controllerRef == nil || schema.FromAPIVersionAndKind(controllerRef.APIVersion, controllerRef.Kind).GroupKind() != FooKind.GroupKind() {
+	if controllerRef == nil {
+		return nil
+	}
+	kind := schema.FromAPIVersionAndKind(controllerRef.APIVersion, controllerRef.Kind)
+	if kind.GroupKind() != FooKind.GroupKind() {
 		return nil
 	}
 	return controllerRef
@@ -69,30 +85,28 @@ func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev
 	return foo
 }
 
-// Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest first, from a cache with
-// DeploymentIndexers.
-func Superseded(deployments cache.Indexer, foo *samplev1alpha1.Foo) (superseded []*appsv1.Deployment) {
-	controlled, err := deployments.ByIndex(byFooUID, string(foo.UID))
-	utilruntime.Must(err) // The index exists.
-	for _, obj := range controlled {
-		deployment := obj.(*appsv1.Deployment)
-		if deployment.Namespace == foo.Namespace && deployment.Name != foo.Spec.DeploymentName && deployment.DeletionTimestamp == nil {
+// Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest first. The error
+// is that AddIndexers was not called.
+func Superseded(
+	deployments cache.TypedIndexer[*appsv1.Deployment], foo *samplev1alpha1.Foo,
+) (superseded []*appsv1.Deployment, err error) {
+	controlled, err := deployments.ByTypedIndex(byFooUID, string(foo.UID))
+	for _, deployment := range controlled {
+		isCurrent := deployment.Name == foo.Spec.DeploymentName
+		if deployment.Namespace == foo.Namespace && !isCurrent && deployment.DeletionTimestamp == nil {
 			superseded = append(superseded, deployment)
 		}
 	}
 	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	return superseded
+	return superseded, err
 }
 
-// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their namespace, from a cache with
-// FooIndexers.
-func FoosByDeploymentName(foos cache.Indexer, deployment cache.ObjectName) (named []*samplev1alpha1.Foo) {
-	objects, err := foos.ByIndex(byDeploymentName, deployment.String())
-	utilruntime.Must(err) // The index exists.
-	for _, obj := range objects {
-		named = append(named, obj.(*samplev1alpha1.Foo))
-	}
-	return named
+// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their namespace. The error is
+// that AddIndexers was not called.
+func FoosByDeploymentName(
+	foos cache.TypedIndexer[*samplev1alpha1.Foo], deployment cache.ObjectName,
+) ([]*samplev1alpha1.Foo, error) {
+	return foos.ByTypedIndex(byDeploymentName, deployment.String())
 }

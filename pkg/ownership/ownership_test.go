@@ -10,9 +10,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
@@ -30,15 +32,26 @@ func newDeployment(namespace, name string, created int64, foo *samplev1alpha1.Fo
 	}}
 }
 
-func newIndexer(t *testing.T, indexers cache.Indexers, objects ...any) cache.Indexer {
+// newInformers returns informers with indexes, added as by two controllers, and the given objects.
+func newInformers(t *testing.T, objects ...any) (appsinformers.DeploymentIndexInformer, informers.FooIndexInformer) {
 	t.Helper()
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)
+	deployments := appsinformers.NewTypedDeploymentInformer(nil, "", 0, nil)
+	foos := informers.NewTypedFooInformer(nil, "", 0, nil)
+	for range 2 {
+		if err := AddIndexers(deployments, foos); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, object := range objects {
+		var indexer cache.Indexer = foos.GetIndexer()
+		if _, ok := object.(*appsv1.Deployment); ok {
+			indexer = deployments.GetIndexer()
+		}
 		if err := indexer.Add(object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return indexer
+	return deployments, foos
 }
 
 func TestControllerRef(t *testing.T) {
@@ -81,13 +94,17 @@ func TestSuperseded(t *testing.T) {
 	deleted.DeletionTimestamp = new(metav1.Unix(6, 0))
 	notControlled := newDeployment("default", "not-controlled", 5, foo)
 	notControlled.OwnerReferences = nil
-	indexer := newIndexer(t, DeploymentIndexers, deleted, notControlled,
+	deployments, _ := newInformers(t, deleted, notControlled,
 		newDeployment("default", "b", 2, foo), newDeployment("default", "a", 2, foo), newDeployment("default", "newest", 3, foo),
 		newDeployment("default", "current", 4, foo), newDeployment("other", "other-namespace", 5, foo),
 		newDeployment("default", "earlier-foo", 5, newFoo("default", "foo", "earlier-uid")))
 	for range 10 {
+		superseded, err := Superseded(deployments.GetTypedIndexer(), foo)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var got []string
-		for _, deployment := range Superseded(indexer, foo) {
+		for _, deployment := range superseded {
 			got = append(got, deployment.Name)
 		}
 		if want := []string{"newest", "a", "b"}; !slices.Equal(got, want) {
@@ -100,16 +117,17 @@ func TestFoosByDeploymentName(t *testing.T) {
 	renamed := newFoo("default", "renamed", "renamed-uid")
 	renamed.Spec.DeploymentName = "other"
 	first, second := newFoo("default", "first", "first-uid"), newFoo("default", "second", "second-uid")
-	indexer := newIndexer(t, FooIndexers, first, second, renamed, newFoo("other", "first", "other-uid"))
-	got := FoosByDeploymentName(indexer, cache.NewObjectName("default", "current"))
-	if len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
+	_, foos := newInformers(t, first, second, renamed, newFoo("other", "first", "other-uid"))
+	got, err := FoosByDeploymentName(foos.GetTypedIndexer(), cache.NewObjectName("default", "current"))
+	if err != nil || len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
 		t.Errorf("FoosByDeploymentName() = %v, want the two of that namespace with its name", got)
 	}
 }
 
 func TestResolveControllerRef(t *testing.T) {
 	foo := newFoo("default", "foo", "uid")
-	lister := listers.NewFooLister(newIndexer(t, FooIndexers, foo))
+	_, foos := newInformers(t, foo)
+	lister := listers.NewFooLister(foos.GetIndexer())
 	notControlled := newDeployment("default", "a", 1, foo)
 	notControlled.OwnerReferences = nil
 	for name, test := range map[string]struct {

@@ -15,29 +15,31 @@ import (
 )
 
 // Queue is a rate-limiting workqueue that hands out items of high priority before those of low priority, and items of the same
-// priority in the order in which they were added. Everything but AddLowPriority adds with high priority.
+// priority in the order in which they were added. The methods of workqueue.TypedRateLimitingInterface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-
-	rateLimiter workqueue.TypedRateLimiter[T]
-	high        highPriority[T]
+	low workqueue.TypedDelayingInterface[T]
 }
 
 // New returns a queue whose metrics have the given name.
 func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	fifos := &fifos[T]{low: map[T]*list.Element{}}
-	high := highPriority[T]{workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos}), fifos}
-	delayingQueue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: high})
+	return newQueue(name, rateLimiter, newFIFOs[T]())
+}
+
+func newQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T], fifos *fifos[T]) *Queue[T] {
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
+	high := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{queue, fifos}})
+	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: queue})
 	return &Queue[T]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
-			workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delayingQueue}),
-		rateLimiter: rateLimiter,
-		high:        high,
+			workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}),
+		low: low,
 	}
 }
 
-// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50 per second with a burst of 300
-// for all items, whichever is longer.
+// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50 per second with a
+// burst of 300 for all items, whichever is longer.
 func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -46,13 +48,15 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 }
 
 // AddLowPriority adds an item with low priority. One that has been added with high priority already keeps that.
-func (q *Queue[T]) AddLowPriority(item T) { q.high.TypedInterface.Add(item) }
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
 
-// AddRateLimited adds an item after the delay that the rate limiter demands, and returns the delay.
-func (q *Queue[T]) AddRateLimited(item T) time.Duration {
-	delay := q.rateLimiter.When(item)
-	q.AddAfter(item, delay)
-	return delay
+// AddLowPriorityAfter adds an item with low priority after a delay. Of several delays of an item, the first to end counts.
+func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(item, delay) }
+
+// ShutDown implements workqueue.TypedInterface. Items that are delayed are dropped.
+func (q *Queue[T]) ShutDown() {
+	q.low.ShutDown()
+	q.TypedRateLimitingInterface.ShutDown()
 }
 
 // highPriority is a workqueue that adds items with high priority.
@@ -70,11 +74,14 @@ func (q highPriority[T]) Add(item T) {
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
-	// high has the items that were added with high priority and are not pushed yet. One that is being processed is pushed once it is done.
+	// high has the items that were added with high priority and are not pushed yet. One that is being processed is pushed once
+	// it is done.
 	high sync.Map
 	// low maps each item in lowItems to its list element.
 	low map[T]*list.Element
 }
+
+func newFIFOs[T comparable]() *fifos[T] { return &fifos[T]{low: map[T]*list.Element{}} }
 
 // Push implements workqueue.Queue.
 func (f *fifos[T]) Push(item T) {

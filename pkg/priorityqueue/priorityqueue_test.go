@@ -14,20 +14,31 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-func newTestQueue[T comparable](t *testing.T) *Queue[T] {
-	queue := New("", workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Second))
+// A Queue is used as client-go's.
+var _ workqueue.TypedRateLimitingInterface[int] = &Queue[int]{}
+
+// testQueue is a queue whose FIFOs can be looked at.
+type testQueue[T comparable] struct {
+	*Queue[T]
+	fifos *fifos[T]
+}
+
+func newTestQueue[T comparable](t *testing.T) testQueue[T] {
+	fifos := newFIFOs[T]()
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Second)
+	queue := testQueue[T]{newQueue("", limiter, fifos), fifos}
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
 
 // get returns the next item, which is being processed then.
-func get[T comparable](queue *Queue[T]) T {
+func get[T comparable](queue testQueue[T]) T {
 	item, _ := queue.Get()
 	return item
 }
 
 // drain processes all items that are queued, and returns them.
-func drain[T comparable](queue *Queue[T]) (items []T) {
+func drain[T comparable](queue testQueue[T]) (items []T) {
 	for queue.Len() > 0 {
 		item := get(queue)
 		items = append(items, item)
@@ -36,17 +47,17 @@ func drain[T comparable](queue *Queue[T]) (items []T) {
 	return items
 }
 
-func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
+func verifyEmpty[T comparable](t *testing.T, queue testQueue[T]) {
 	t.Helper()
 	marked := 0
-	queue.high.fifos.high.Range(func(any, any) bool {
+	queue.fifos.high.Range(func(any, any) bool {
 		marked++
 		return true
 	})
 	if queue.ShuttingDown() {
 		marked = 0 // What is added then is not pushed.
 	}
-	if f := queue.high.fifos; f.highItems.Len()+f.lowItems.Len()+len(f.low)+marked > 0 {
+	if f := queue.fifos; f.highItems.Len()+f.lowItems.Len()+len(f.low)+marked > 0 {
 		t.Errorf("left are %d items of high and %d of low priority, %d elements, and %d are being added",
 			f.highItems.Len(), f.lowItems.Len(), len(f.low), marked)
 	}
@@ -54,69 +65,69 @@ func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
 
 func TestOrder(t *testing.T) {
 	for name, test := range map[string]struct {
-		add  func(*Queue[string])
+		add  func(testQueue[string])
 		want []string
 	}{
-		"high is FIFO": {func(q *Queue[string]) {
+		"high is FIFO": {func(q testQueue[string]) {
 			q.Add("a")
 			q.Add("b")
 			q.Add("c")
 		}, []string{"a", "b", "c"}},
-		"low is FIFO": {func(q *Queue[string]) {
+		"low is FIFO": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.AddLowPriority("c")
 		}, []string{"a", "b", "c"}},
-		"high before low": {func(q *Queue[string]) {
+		"high before low": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.Add("c")
 			q.Add("d")
 		}, []string{"c", "d", "a", "b"}},
-		"once": {func(q *Queue[string]) {
+		"once": {func(q testQueue[string]) {
 			q.Add("a")
 			q.AddLowPriority("b")
 			q.Add("a")
 			q.AddLowPriority("b")
 		}, []string{"a", "b"}},
-		"low moves up when added with high": {func(q *Queue[string]) {
+		"low moves up when added with high": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.Add("c")
 			q.Add("b")
 		}, []string{"c", "b", "a"}},
-		"low keeps its place when added with low": {func(q *Queue[string]) {
+		"low keeps its place when added with low": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.AddLowPriority("c")
 			q.AddLowPriority("b")
 		}, []string{"a", "b", "c"}},
-		"high stays high when added with low": {func(q *Queue[string]) {
+		"high stays high when added with low": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			q.Add("b")
 			q.AddLowPriority("b")
 		}, []string{"b", "a"}},
-		"low again once processed": {func(q *Queue[string]) {
+		"low again once processed": {func(q testQueue[string]) {
 			q.Add("a")
 			q.Done(get(q))
 			q.AddLowPriority("a")
 			q.Add("b")
 		}, []string{"b", "a"}},
-		"high while processed": {func(q *Queue[string]) {
+		"high while processed": {func(q testQueue[string]) {
 			q.AddLowPriority("a")
 			get(q)
 			q.AddLowPriority("b")
 			q.Add("a")
 			q.Done("a")
 		}, []string{"a", "b"}},
-		"low while processed": {func(q *Queue[string]) {
+		"low while processed": {func(q testQueue[string]) {
 			q.Add("a")
 			get(q)
 			q.AddLowPriority("b")
 			q.AddLowPriority("a")
 			q.Done("a")
 		}, []string{"b", "a"}},
-		"high and low while processed": {func(q *Queue[string]) {
+		"high and low while processed": {func(q testQueue[string]) {
 			q.Add("a")
 			get(q)
 			q.AddLowPriority("b")
@@ -124,7 +135,7 @@ func TestOrder(t *testing.T) {
 			q.AddLowPriority("a")
 			q.Done("a")
 		}, []string{"a", "b"}},
-		"nothing after shutdown": {func(q *Queue[string]) {
+		"nothing after shutdown": {func(q testQueue[string]) {
 			q.Add("a")
 			q.ShutDown()
 			q.Add("b")
@@ -146,9 +157,7 @@ func TestRetriesAreHigh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		queue := newTestQueue[string](t)
 		queue.AddLowPriority("low")
-		if delay := queue.AddRateLimited("retried"); delay != time.Millisecond {
-			t.Errorf("AddRateLimited() = %s, want %s", delay, time.Millisecond)
-		}
+		queue.AddRateLimited("retried")
 		queue.AddAfter("delayed", 2*time.Millisecond)
 		time.Sleep(time.Millisecond - time.Nanosecond)
 		synctest.Wait()
@@ -163,12 +172,31 @@ func TestRetriesAreHigh(t *testing.T) {
 		if got := queue.NumRequeues("retried"); got != 1 {
 			t.Errorf("NumRequeues() = %d, want 1", got)
 		}
-		if delay := queue.AddRateLimited("retried"); delay != 2*time.Millisecond {
-			t.Errorf("AddRateLimited() = %s the second time, want %s", delay, 2*time.Millisecond)
+	})
+}
+
+// A delayed add of low priority does not move up, and is gone after the shutdown, with the goroutine that waits for it.
+func TestAddLowPriorityAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // All goroutines of a bubble have to end.
+		queue := newTestQueue[string](t)
+		queue.AddLowPriorityAfter("low", time.Second)
+		queue.AddLowPriorityAfter("low", time.Hour)
+		time.Sleep(time.Second - time.Nanosecond)
+		synctest.Wait()
+		if got := queue.Len(); got != 0 {
+			t.Errorf("%d items before the delay is over, want none", got)
 		}
-		queue.Forget("retried")
-		if delay := queue.AddRateLimited("retried"); delay != time.Millisecond {
-			t.Errorf("AddRateLimited() = %s after Forget, want %s", delay, time.Millisecond)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		queue.Add("high")
+		if got, want := drain(queue), []string{"high", "low"}; !slices.Equal(got, want) {
+			t.Errorf("items = %q, want %q", got, want)
+		}
+		queue.AddLowPriorityAfter("dropped", time.Second)
+		queue.ShutDown()
+		time.Sleep(time.Hour)
+		if got := queue.Len(); got != 0 {
+			t.Errorf("%d items after the shutdown, want none", got)
 		}
 	})
 }

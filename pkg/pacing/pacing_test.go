@@ -1,0 +1,120 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pacing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/foostatus"
+)
+
+const name = "example-deployment"
+
+// newFoo returns a Foo whose status reports that its Deployment is overridden.
+func newFoo() *samplev1alpha1.Foo {
+	foo := &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: 1},
+		Spec:       samplev1alpha1.FooSpec{DeploymentName: name},
+	}
+	foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: "message"})
+	return foo
+}
+
+// newPacer returns a Pacer, and the delays after which it enqueues.
+func newPacer() (*Pacer, *[]time.Duration) {
+	delays := &[]time.Duration{}
+	return New(func(_ cache.ObjectName, delay time.Duration) { *delays = append(*delays, delay) }), delays
+}
+
+func verify(t *testing.T, when string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: got %v, want %v", when, got, want)
+	}
+}
+
+// All tests have a fake clock: a sleep advances it, and takes no time.
+
+func TestMayWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, foo := t.Context(), newFoo()
+		pacer, delays := newPacer()
+		verify(t, "has written at first", pacer.HasWritten(foo, name), false)
+		for i := range 12 {
+			verify(t, fmt.Sprintf("write %d", i), pacer.MayWrite(ctx, foo, name), true)
+			pacer.Answered(ctx, foo, name)
+			backoff := min(time.Second<<i, maxBackoff)
+			time.Sleep(backoff - 1)
+			verify(t, fmt.Sprintf("just before the end of backoff %d", i), pacer.MayWrite(ctx, foo, name), false)
+			time.Sleep(1)
+			verify(t, "enqueued", (*delays)[i], backoff)
+		}
+		verify(t, "has written", pacer.HasWritten(foo, name), true)
+
+		pacer.Answered(ctx, foo, name)
+		renewed := newFoo()
+		renewed.Generation++
+		verify(t, "another generation", pacer.MayWrite(ctx, renewed, name), true)
+		renewed = newFoo()
+		renewed.UID = "new-uid"
+		verify(t, "another Foo of the name", pacer.MayWrite(ctx, renewed, name), true)
+		verify(t, "another Deployment", pacer.MayWrite(ctx, foo, "superseded"), true)
+	})
+}
+
+// Corrections that are minutes apart cost 1 s each: the sync at the end of a backoff schedules the one that resets it.
+func TestHeldResetsBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, foo := t.Context(), newFoo()
+		pacer, delays := newPacer()
+		for range 10 {
+			pacer.Answered(ctx, foo, name)
+			verify(t, "during the backoff", pacer.StillOverridden(ctx, foo), "message")
+			time.Sleep(initialBackoff) // What was enqueued is synced.
+			verify(t, "at its end", pacer.StillOverridden(ctx, foo), "message")
+			time.Sleep(overrideDelay - 1)
+			verify(t, "soon after", pacer.StillOverridden(ctx, foo), "message")
+			time.Sleep(1)
+			verify(t, "held", pacer.StillOverridden(ctx, foo), "<nil>")
+			verify(t, "has written", pacer.HasWritten(foo, name), false)
+			if want := []time.Duration{initialBackoff, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {
+				t.Errorf("enqueued after %v, want %v", *delays, want)
+			}
+			*delays = nil
+		}
+	})
+}
+
+func TestNothingReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacer, _ := newPacer()
+		foo := newFoo()
+		foo.Status = samplev1alpha1.FooStatus{}
+		pacer.Answered(t.Context(), foo, name)
+		verify(t, "during the backoff", pacer.StillOverridden(t.Context(), foo), "<nil>")
+	})
+}
+
+func TestRunForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		pacer, _ := newPacer()
+		go pacer.Run(ctx)
+		pacer.Answered(ctx, newFoo(), name)
+		time.Sleep(2 * maxBackoff)
+		verify(t, "until twice the maximum", pacer.HasWritten(newFoo(), name), true)
+		time.Sleep(2 * time.Minute)
+		verify(t, "afterwards", pacer.HasWritten(newFoo(), name), false)
+		cancel()
+	})
+}
