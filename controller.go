@@ -61,34 +61,35 @@ const (
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue it earlier.
+	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue
+	// it earlier.
 	staleCacheDelay = time.Second
 )
 
 // Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
 type Controller struct {
-	kubeclientset      kubernetes.Interface
-	sampleclientset    clientset.Interface
-	deploymentsLister  appslisters.DeploymentLister
-	deploymentsIndexer cache.TypedIndexer[*appsv1.Deployment]
-	deploymentsSynced  cache.DoneChecker
-	foosLister         listers.FooLister
-	foosIndexer        cache.TypedIndexer[*samplev1alpha1.Foo]
-	foosSynced         cache.DoneChecker
+	kubeclientset     kubernetes.Interface
+	sampleclientset   clientset.Interface
+	deploymentsLister appslisters.DeploymentLister
+	deploymentsSynced cache.DoneChecker
+	foosLister        listers.FooLister
+	foosSynced        cache.DoneChecker
+	owners            *ownership.Index
 
-	// workqueue holds the namespace/name of each Foo that has to be synced, once. One worker at a time processes a key.
-	workqueue         *priorityqueue.Queue[cache.ObjectName]
-	consistencyStore  *consistency.Store
-	pacer             *pacing.Pacer
-	fooControl        *control.FooControl
-	deploymentControl *control.DeploymentControl
-	eventBroadcaster  record.EventBroadcaster
-	recorder          record.EventRecorder
-	logger            klog.Logger
+	// workqueue holds the namespace/name of each Foo that has to be synced, once. One worker at a time processes
+	// a key.
+	workqueue        *priorityqueue.Queue[cache.ObjectName]
+	consistencyStore *consistency.Store
+	pacer            *pacing.Pacer
+	control          *control.Control
+	eventBroadcaster record.EventBroadcaster
+	recorder         record.EventRecorder
+	logger           klog.Logger
 
 	// image is the image of the nginx container of all Foos. It may be set before Run.
 	image string
-	// shutdownTimeout is how long running syncs may take once the context of Run is done. It may be set before Run.
+	// shutdownTimeout is how long running syncs may take once the context of Run is done. It may be set before
+	// Run.
 	shutdownTimeout time.Duration
 }
 
@@ -102,32 +103,29 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	utilruntime.Must(ownership.AddIndexers(deployments, foos))
-
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
-		kubeclientset:      kubeclientset,
-		sampleclientset:    sampleclientset,
-		deploymentsLister:  deploymentInformer.Lister(),
-		deploymentsIndexer: deployments.GetTypedIndexer(),
-		foosLister:         fooInformer.Lister(),
-		foosIndexer:        foos.GetTypedIndexer(),
-		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
+		kubeclientset:     kubeclientset,
+		sampleclientset:   sampleclientset,
+		deploymentsLister: deploymentInformer.Lister(),
+		foosLister:        fooInformer.Lister(),
+		workqueue:         priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
 		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
 			appsv1.Resource("deployments"):  deployments.GetStore(),
 			samplev1alpha1.Resource("foos"): foos.GetStore(),
 		}),
 		eventBroadcaster: eventBroadcaster,
-		recorder: eventBroadcaster.NewRecorder(samplescheme.Scheme,
-			corev1.EventSource{Component: controllerAgentName}),
-		logger:          klog.FromContext(ctx),
-		image:           options.DefaultImage,
-		shutdownTimeout: options.DefaultShutdownTimeout,
+		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
+		logger:           klog.FromContext(ctx),
+		image:            options.DefaultImage,
+		shutdownTimeout:  options.DefaultShutdownTimeout,
 	}
 	controller.pacer = pacing.New(controller.workqueue.AddLowPriorityAfter)
-	controller.fooControl = control.NewFooControl(sampleclientset, controller.consistencyStore, FieldManager)
-	controller.deploymentControl = control.NewDeploymentControl(
-		kubeclientset, controller.fooControl, controller.consistencyStore, FieldManager)
+	controller.control = control.New(kubeclientset, sampleclientset, controller.consistencyStore, controller.pacer, FieldManager)
+	var err error
+	controller.owners, err = ownership.NewIndex(deployments, foos)
+	utilruntime.Must(err)
 
 	controller.logger.Info("Setting up event handlers")
 	fooHandlers, err := foos.AddTypedEventHandler(informers.FooDetailedHandlerFuncs{
@@ -140,23 +138,24 @@ func NewController(
 		AddFunc:    controller.addDeployment,
 		UpdateFunc: controller.updateDeployment,
 		DeleteFunc: controller.deleteDeployment,
-	}, cache.HandlerOptions{Logger: &controller.logger, ResyncPeriod: new(time.Duration)}) // A resync of the Foos is enough.
+	}, cache.HandlerOptions{Logger: &controller.logger, ResyncPeriod: new(time.Duration)}) // Foos are resynced.
 	utilruntime.Must(err)
 	controller.foosSynced = fooHandlers.HasSyncedChecker()
 	controller.deploymentsSynced = deploymentHandlers.HasSyncedChecker()
 	return controller
 }
 
-// Run waits until the event handlers have seen the initial lists, and starts the workers. Once ctx is done it waits for the syncs
-// that are running, at most for shutdownTimeout: if they take longer their requests are cancelled, and Run returns an error. Run may
-// be called once.
+// Run waits until the event handlers have seen the initial lists, and starts the workers. Once ctx is done it
+// waits for the syncs that are running, at most for shutdownTimeout: if they take longer their requests are
+// cancelled, and Run returns an error. Run may be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
 	logger := klog.FromContext(ctx)
 
 	c.eventBroadcaster.StartStructuredLogging(4)
-	c.eventBroadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kubeclientset.CoreV1().Events("")})
+	events := c.kubeclientset.CoreV1().Events("")
+	c.eventBroadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: events})
 	defer c.eventBroadcaster.Shutdown()
 
 	logger.Info("Starting Foo controller")
@@ -179,7 +178,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
 	timer := time.AfterFunc(c.shutdownTimeout, func() {
-		cancelSyncs(fmt.Errorf("syncs that were still running %s after the shutdown had begun were cancelled", c.shutdownTimeout))
+		cancelSyncs(fmt.Errorf("syncs that were still running after %s were cancelled", c.shutdownTimeout))
 	})
 	defer timer.Stop()
 	running.Wait()
@@ -197,13 +196,15 @@ func (c *Controller) addFoo(foo *samplev1alpha1.Foo, isInInitialList bool) {
 	c.enqueueFoo(foo, "added")
 }
 
-// updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced. Other changes, such as those that this
-// controller makes, are no reason to sync: a status that another client writes is restored at the next resync.
+// updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced. Other
+// changes, such as those that this controller makes, are no reason to sync: a status that another client
+// writes is restored at the next resync.
 func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
-	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion, "isResync", isResync)
+	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion,
+		"isResync", isResync)
 	switch {
-	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // A deletion with finalizers changes the generation, too.
+	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // The deletionTimestamp changes it, too.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
 	case isResync:
@@ -216,7 +217,8 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 // deleteFoo enqueues a Foo that was deleted, so that the workqueue forgets it.
 func (c *Controller) deleteFoo(foo informers.DeletedFoo) { c.enqueueFoo(foo, "deleted") }
 
-// addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial list of Foos.
+// addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial
+// list of Foos.
 func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
 	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
 		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
@@ -225,45 +227,44 @@ func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialLis
 	}
 }
 
-// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now the former one too. Status
-// changes, of which a rollout makes many, are batched.
+// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now
+// the former one too. Status changes, of which a rollout makes many, are batched.
 func (c *Controller) updateDeployment(oldDeployment, deployment *appsv1.Deployment) {
-	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment), "resourceVersion", deployment.ResourceVersion)
-	logger.V(4).Info("Updating Deployment")
+	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment))
+	logger.V(4).Info("Updating Deployment", "resourceVersion", deployment.ResourceVersion)
+	oldRef, ref := ownership.ControllerRef(oldDeployment), ownership.ControllerRef(deployment)
 	foo := ownership.ResolveControllerRef(c.foosLister, deployment)
 	switch {
 	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
 		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
-	case !equality.Semantic.DeepEqual(ownership.ControllerRef(oldDeployment), ownership.ControllerRef(deployment)):
+	case !equality.Semantic.DeepEqual(oldRef, ref):
 		c.handleObject(oldDeployment)
 		c.handleObject(deployment)
 		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
-		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout of "+deployment.Name, "after", statusDelay)
+		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout of "+deployment.Name,
+			"after", statusDelay)
 		c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
 	default:
 		c.handleObject(deployment)
 	}
 }
 
-// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name. If the watch missed the deletion,
-// the informer has a tombstone, with the last state of the Deployment that it knew, if any.
+// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name. If the
+// watch missed the deletion, only a tombstone with the last state in the cache, if any, is known.
 func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
-	objectRef := deleted.GetObjectName()
-	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef, "isTombstone", deleted.FinalStateUnknown != nil)
+	objectRef, isTombstone := deleted.GetObjectName(), deleted.FinalStateUnknown != nil
+	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef, "isTombstone", isTombstone)
 	if deleted.OptionalObj != nil {
 		c.handleObject(deleted.OptionalObj)
 	}
 	c.enqueueWaiting(objectRef)
 }
 
-// enqueueWaiting enqueues the Foos whose spec.deploymentName is the name of a Deployment that was deleted, or has another controller now.
+// enqueueWaiting enqueues the Foos whose spec.deploymentName is the name of a Deployment that was deleted, or
+// has another controller now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	foos, err := ownership.FoosByDeploymentName(c.foosIndexer, deployment)
-	if err != nil {
-		utilruntime.HandleErrorWithLogger(c.logger, err, "Cannot look up the Foos that wait for a name", "deployment", deployment)
-	}
-	for _, foo := range foos {
+	for _, foo := range c.owners.FoosByDeploymentName(deployment) {
 		c.workqueue.Forget(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
@@ -275,7 +276,7 @@ func (c *Controller) handleObject(object metav1.Object) {
 		c.enqueueFoo(foo, "controller of "+object.GetName())
 		return
 	}
-	c.logger.V(4).Info("Foo not enqueued", "object", klog.KObj(object), "reason", "not controlled by a Foo that exists")
+	c.logger.V(4).Info("Foo not enqueued", "object", klog.KObj(object), "reason", "no Foo controls it")
 }
 
 // enqueueFoo adds the namespace/name of a Foo, deleted or not, to the workqueue.
@@ -285,13 +286,15 @@ func (c *Controller) enqueueFoo(foo klog.KMetadata, reason string) {
 	c.workqueue.Add(objectRef)
 }
 
-// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and so waits until those that have changed are synced.
+// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and so waits until those that have changed
+// are synced.
 func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) {
 	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "low")
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done later.
+// runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done
+// later.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
 	}
@@ -303,7 +306,8 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	// Done marks the key as processed, whether the sync succeeded or not. If it was added meanwhile, it is queued again.
+	// Done marks the key as processed, whether the sync succeeded or not. If it was added meanwhile, it is
+	// queued again.
 	defer c.workqueue.Done(objectRef)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
@@ -335,8 +339,9 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	case isStalled:
 		c.workqueue.AddRateLimited(objectRef)
 		return metrics.Stalled
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		c.workqueue.AddRateLimited(objectRef) // Another client has just changed or deleted an object: no failure.
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err),
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		c.workqueue.AddRateLimited(objectRef) // Another client has changed or deleted an object: no failure.
 		return metrics.Conflict
 	default:
 		c.workqueue.AddRateLimited(objectRef)
@@ -345,8 +350,9 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	}
 }
 
-// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the Foo's status and in events.
-// It reads from the caches and writes only what differs. The error, which may be a panic or a StalledError, is to be retried.
+// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the
+// Foo's status and in events. It reads from the caches and writes only what differs. The error, which may be
+// a panic or a StalledError, is to be retried.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -368,23 +374,20 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	case err != nil:
 		return err
 	}
-	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion, "generation", foo.Generation)
+	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion,
+		"generation", foo.Generation)
 	if foo.DeletionTimestamp != nil {
 		logger.V(4).Info("Foo is being deleted; leaving its Deployments to the garbage collector")
 		return nil
 	}
 
-	superseded, err := ownership.Superseded(c.deploymentsIndexer, foo)
-	if err != nil {
-		return err
-	}
+	superseded := c.owners.Superseded(foo)
 	result, err := c.syncDeployment(ctx, foo, superseded)
 	if err != nil {
 		return err
 	}
-	var pruneErr error
 	if result.stalled == nil {
-		result.stalled, pruneErr = c.pruneDeployments(ctx, foo, result.deployment, superseded)
+		result.stalled, err = c.pruneDeployments(ctx, foo, result.deployment, superseded)
 	}
 	if err := c.report(ctx, foo, result, superseded); err != nil {
 		return err
@@ -392,19 +395,18 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	if result.stalled != nil {
 		return result.stalled
 	}
-	return pruneErr
+	return err
 }
 
-// syncResult is what a sync found and did. Without a Deployment, the Foo is stalled.
+// syncResult is what a sync found and did.
 type syncResult struct {
-	deployment *appsv1.Deployment
-	// changed says that this sync created or patched the Deployment.
-	changed bool
-	// stalled is what a user has to act on, or nil.
-	stalled *foostatus.StalledError
+	deployment *appsv1.Deployment      // It may be nil if the Foo is stalled.
+	changed    bool                    // Did this sync create or patch the Deployment?
+	stalled    *foostatus.StalledError // What a user has to act on, or nil.
 }
 
-// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless a write backoff is under way.
+// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless a
+// write backoff is under way.
 func (c *Controller) syncDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
 ) (syncResult, error) {
@@ -441,60 +443,43 @@ func (c *Controller) syncDeployment(
 		return syncResult{deployment: found, stalled: stalled}, nil
 	}
 
-	stored, err := c.createOrPatch(ctx, foo, found, differences.Desired)
-	stalled := foostatus.AsStalled(err)
-	if err != nil && stalled == nil {
-		return syncResult{}, err
+	var stored *appsv1.Deployment
+	if found == nil {
+		stored, err = c.control.CreateDeployment(ctx, foo, differences.Desired)
+	} else {
+		stored, err = c.control.PatchDeployment(ctx, foo, found, differences.Desired)
 	}
-	c.pacer.Answered(ctx, foo, name)
-	if stalled != nil {
+	if stalled := foostatus.AsStalled(err); stalled != nil {
 		return syncResult{deployment: found, stalled: stalled}, nil
+	}
+	if err != nil {
+		return syncResult{}, err
 	}
 	// Admission may have changed what was written.
 	differences = foostatus.Differences{Found: stored, Desired: c.desiredDeployment(foo, stored, superseded)}
 	return syncResult{deployment: stored, changed: true, stalled: foostatus.Overridden(foo, differences)}, nil
 }
 
-// createOrPatch creates the desired Deployment or, if one was found, patches that. It returns the Deployment as it is stored.
-func (c *Controller) createOrPatch(
-	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
-) (*appsv1.Deployment, error) {
-	if found != nil {
-		return c.deploymentControl.Patch(ctx, foo, found, desired)
-	}
-	isFirstCreation := foo.Status.ObservedGeneration == 0 && !c.pacer.HasWritten(foo, desired.Name)
-	if !isFirstCreation { // The Foo may be gone or renamed.
-		if err := c.fooControl.EnsureCurrent(ctx, foo); err != nil {
-			return nil, err
-		}
-	}
-	return c.deploymentControl.Create(ctx, foo, desired)
-}
-
-// pruneDeployments deletes the superseded Deployments, those that a Foo controls under earlier names, once the current one can take
-// over. It returns what stalls the Foo if the API server rejects a deletion.
+// pruneDeployments deletes the superseded Deployments, those that a Foo controls under earlier names, once
+// the current one can take over. It returns what stalls the Foo if the API server rejects a deletion.
 func (c *Controller) pruneDeployments(
 	ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) (*foostatus.StalledError, error) {
-	logger := klog.FromContext(ctx)
 	for _, deployment := range superseded {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(deployment))
+		ctx := klog.NewContext(ctx, logger)
 		if !foostatus.CanTakeOver(current) {
-			logger.V(4).Info("Keeping superseded Deployment until the new one is available", "deployment", klog.KObj(deployment))
+			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
 			continue
 		}
 		if !c.pacer.MayWrite(ctx, foo, deployment.Name) {
 			return foostatus.Reported(foo, foostatus.DeploymentRejected), nil
 		}
-		err := c.deploymentControl.Delete(ctx, foo, deployment, current)
-		stalled := foostatus.AsStalled(err)
-		if err != nil && stalled == nil {
-			return nil, err
+		if err := c.control.DeleteDeployment(ctx, foo, deployment, current); err != nil {
+			return foostatus.AsStalled(err), err
 		}
-		c.pacer.Answered(ctx, foo, deployment.Name)
-		if stalled != nil {
-			return stalled, nil
-		}
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, deployment.Name, current.Name)
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned,
+			deployment.Name, current.Name)
 	}
 	return nil, nil
 }
@@ -507,18 +492,14 @@ func (c *Controller) report(
 	if deployment == nil && len(superseded) > 0 {
 		deployment = superseded[0] // It keeps serving until it can be replaced.
 	}
-	status, updated := foostatus.New(foo, deployment, stalled), foo
-	differs := !equality.Semantic.DeepEqual(foo.Status, status)
-	klog.FromContext(ctx).V(4).Info("Computed status", "conditions", status.Conditions, "differs", differs)
-	if differs {
-		var err error
-		if updated, err = c.fooControl.UpdateStatus(ctx, foo, status); err != nil {
-			return err
-		}
+	updated, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
+	if err != nil {
+		return err
 	}
 	switch {
 	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
-		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff", "reason", stalled.Reason, "message", stalled.Message)
+		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff",
+			"reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case stalled == nil && (result.changed || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
@@ -526,7 +507,8 @@ func (c *Controller) report(
 	return nil
 }
 
-// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that was found, or a new one.
+// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that was found, or a new
+// one.
 func (c *Controller) desiredDeployment(
 	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) *appsv1.Deployment {
@@ -536,14 +518,14 @@ func (c *Controller) desiredDeployment(
 		return desired
 	}
 	desired := newDeployment(foo, c.image)
-	if foo.Spec.Replicas == nil && len(superseded) > 0 {
-		desired.Spec.Replicas = ptr.To(ptr.Deref(superseded[0].Spec.Replicas, 1)) // A rename keeps the number of replicas.
+	if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
+		desired.Spec.Replicas = ptr.To(ptr.Deref(superseded[0].Spec.Replicas, 1))
 	}
 	return desired
 }
 
-// newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector delete it with the Foo, and
-// handleObject find the Foo.
+// newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector
+// delete it with the Foo, and handleObject find the Foo.
 func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -557,7 +539,8 @@ func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	return deployment
 }
 
-// setDesiredState sets the fields that a Foo controls on a new or existing Deployment, and leaves all others unchanged.
+// setDesiredState sets the fields that a Foo controls on a new or existing Deployment, and leaves all others
+// unchanged.
 func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, image string) {
 	for key, value := range labelsFor(foo) {
 		metav1.SetMetaDataLabel(&deployment.ObjectMeta, key, value)

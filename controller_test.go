@@ -366,7 +366,7 @@ func TestRequestsInAnHour(t *testing.T) {
 			map[string]int{"patch deployments": 13, "update foos/status": 1}},
 		"creation rejected": {objects{newFoo()}, responses{createDeployment: webhook}, resync, 30 * time.Second,
 			map[string]int{"get foos": 12, "create deployments": 13, "update foos/status": 1}},
-		"patch rejected, events each second": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: webhook}, annotate, time.Second,
+		"patch rejected, with many events": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: webhook}, annotate, 30 * time.Second,
 			map[string]int{"patch deployments": 13, "update foos/status": 1}},
 		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, resync, 30 * time.Second,
 			map[string]int{"update foos/status": 1}},
@@ -775,7 +775,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t)
 		f.shutdownTimeout = time.Minute
-		f.deploymentControl = control.NewDeploymentControl(hangingClient{Interface: f.kubeClient}, f.fooControl, f.consistencyStore, FieldManager)
+		f.control = control.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, f.pacer, FieldManager)
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()
@@ -1060,6 +1060,7 @@ type fixture struct {
 	sampleClient    *fake.Clientset
 	kubeInformers   kubeinformers.SharedInformerFactory
 	sampleInformers informers.SharedInformerFactory
+	foosIndexer     cache.Indexer
 	fakeRecorder    *record.FakeRecorder
 
 	lock sync.Mutex
@@ -1102,6 +1103,7 @@ func (f *fixture) newController(t testing.TB) {
 	ctx := klog.NewContext(t.Context(), klog.Logger{}) // A benchmark must not measure the log.
 	f.Controller = NewController(ctx, f.kubeClient, f.sampleClient,
 		f.kubeInformers.Apps().V1().Deployments(), f.sampleInformers.Samplecontroller().V1alpha1().Foos())
+	f.foosIndexer = f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer().GetIndexer()
 	t.Cleanup(f.eventBroadcaster.Shutdown)
 	t.Cleanup(f.workqueue.ShutDown)
 	if f.fakeRecorder != nil {
@@ -1157,7 +1159,8 @@ func (f *fixture) fillCaches(t testing.TB) {
 	must(t, err)
 	foos, err := f.sampleClient.SamplecontrollerV1alpha1().Foos("").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	for indexer, list := range map[cache.Indexer]runtime.Object{f.deploymentsIndexer: deployments, f.foosIndexer: foos} {
+	deploymentsIndexer := f.kubeInformers.Apps().V1().Deployments().Informer().GetIndexer()
+	for indexer, list := range map[cache.Indexer]runtime.Object{deploymentsIndexer: deployments, f.foosIndexer: foos} {
 		items, err := meta.ExtractList(list)
 		must(t, err)
 		var cached []any

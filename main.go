@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sample-controller runs the controller of Foos: it creates one nginx Deployment for each Foo and keeps it in its desired
-// state.
+// Command sample-controller runs the controller of Foos: it creates one nginx Deployment for each Foo and
+// keeps it in its desired state.
 package main
 
 import (
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -111,7 +110,8 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		return err
 	}
 
-	// Only the leader has a controller: on a standby the caches are filled, but there is no workqueue that could grow.
+	// Only the leader has a controller: on a standby the caches are filled, but there is no workqueue that could
+	// grow.
 	lead := func(ctx context.Context) error {
 		controller := NewController(ctx, kubeClient, sampleClient, deployments, foos)
 		controller.image, controller.shutdownTimeout = o.Image, o.ShutdownTimeout
@@ -123,7 +123,8 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
-// newElector returns nil without -leader-elect. Otherwise the clients of config can write only while this instance leads.
+// newElector returns nil without -leader-elect. Otherwise the clients of config can write only while this
+// instance leads.
 func newElector(config *rest.Config, o *options.Options) (*election.Elector, error) {
 	if !o.LeaderElect {
 		return nil, nil
@@ -172,7 +173,8 @@ func serve(ctx context.Context, o *options.Options, elector *election.Elector, s
 	return nil
 }
 
-// waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last error of a watch.
+// waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last
+// error of a watch.
 func waitForCacheSync(
 	ctx context.Context, timeout time.Duration, watchErrors *diagnostics.WatchErrors, synced []cache.DoneChecker,
 ) error {
@@ -184,28 +186,19 @@ func waitForCacheSync(
 	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, watchErrors.Last())
 }
 
-// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and the labels,
-// annotations, spec and status of a Deployment that no Foo controls. Equal label maps of a Deployment are shared.
+// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and
+// the labels, annotations, spec and status of a Deployment that no Foo controls.
 func trim(obj any) (any, error) {
 	obj.(metav1.Object).SetManagedFields(nil)
-	deployment, ok := obj.(*appsv1.Deployment)
-	switch {
-	case !ok:
-	case ownership.ControllerRef(deployment) == nil:
+	if deployment, ok := obj.(*appsv1.Deployment); ok && ownership.ControllerRef(deployment) == nil {
 		deployment.Labels, deployment.Annotations = nil, nil
 		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
-	default:
-		if maps.Equal(deployment.Spec.Template.Labels, deployment.Labels) {
-			deployment.Spec.Template.Labels = deployment.Labels
-		}
-		if selector := deployment.Spec.Selector; selector != nil && maps.Equal(selector.MatchLabels, deployment.Labels) {
-			selector.MatchLabels = deployment.Labels
-		}
 	}
 	return obj, nil
 }
 
-// version returns the module version, the commit and the Go version of the binary, as far as the build recorded them.
+// version returns the module version, the commit and the Go version of the binary, as far as the build
+// recorded them.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

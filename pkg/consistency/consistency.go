@@ -1,8 +1,9 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is older than the controller's own last write. Its terms are
-// those of the package of the same name in kube-controller-manager, which cannot be imported.
+// Package consistency keeps a controller from acting on a cache that is older than the controller's own last
+// write. Its terms are those of the package of the same name in kube-controller-manager, which cannot be
+// imported.
 package consistency
 
 import (
@@ -16,19 +17,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale means that a cache is older than the known state of the API server, so the controller must not act on it yet.
+// ErrStale means that a cache is older than the known state of the API server, so the controller must not act
+// on it yet.
 var ErrStale = errors.New("the cache is stale")
 
-// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost, because etcd was
-// restored from an older snapshot; preconditions make the API server reject what is then written because of a stale cache.
+// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost,
+// because etcd was restored from an older snapshot; preconditions make the API server reject what is then
+// written because of a stale cache.
 const staleCacheTimeout = time.Minute
 
-// Store records the resourceVersions of a controller's last writes for each owner, which is a key of the workqueue. It is safe for
-// concurrent use.
+// Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
+// workqueue. It is safe for concurrent use.
 //
 // The resourceVersions of one resource are ordered, see
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose resourceVersion is not known, as
-// without client-go's feature AtomicFIFO, counts as never stale.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
+// resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as never stale.
 type Store struct {
 	caches map[schema.GroupResource]cache.Store
 

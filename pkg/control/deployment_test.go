@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,14 +28,15 @@ import (
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	"k8s.io/sample-controller/pkg/ownership"
+	"k8s.io/sample-controller/pkg/pacing"
 )
 
 func newFoo(generation int64) *samplev1alpha1.Foo {
 	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
 }
 
-func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *DeploymentControl {
-	return NewDeploymentControl(kubeClient, NewFooControl(sampleClient, store, ""), store, "")
+func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
+	return New(kubeClient, sampleClient, store, pacing.New(func(cache.ObjectName, time.Duration) {}), "")
 }
 
 func TestMergePatch(t *testing.T) {
@@ -103,7 +105,7 @@ func TestFooHasChanged(t *testing.T) {
 		edit(live)
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, nil))
-		err := newControl(kubeClient, sampleClient, nil).Delete(t.Context(), foo, deployment, deployment)
+		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, deployment, deployment)
 		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
 			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 		}
@@ -134,7 +136,7 @@ func TestCurrentHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := newControl(kubeClient, sampleClient, nil).Delete(t.Context(), foo, &appsv1.Deployment{}, cached)
+		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, &appsv1.Deployment{}, cached)
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
@@ -154,15 +156,15 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
-	create := func(c *DeploymentControl) (*appsv1.Deployment, error) { return c.Create(t.Context(), foo, deployment) }
+	create := func(c *Control) (*appsv1.Deployment, error) { return c.CreateDeployment(t.Context(), foo, deployment) }
 	for name, test := range map[string]struct {
 		createErr error
-		write     func(*DeploymentControl) (*appsv1.Deployment, error)
+		write     func(*Control) (*appsv1.Deployment, error)
 		wantErr   error
 	}{
 		"create": {nil, create, nil},
-		"patch": {nil, func(c *DeploymentControl) (*appsv1.Deployment, error) {
-			return c.Patch(t.Context(), foo, deployment, deployment)
+		"patch": {nil, func(c *Control) (*appsv1.Deployment, error) {
+			return c.PatchDeployment(t.Context(), foo, deployment, deployment)
 		}, nil},
 		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
 	} {

@@ -41,8 +41,8 @@ func Explain(err error) error {
 	}
 }
 
-// CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An API server that
-// responds with an error is no reason to end: the informers retry.
+// CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An
+// API server that responds with an error is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -53,7 +53,8 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 	return Explain(err)
 }
 
-// WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and keeps the last one.
+// WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and
+// keeps the last one.
 type WatchErrors struct{ last atomic.Pointer[error] }
 
 // HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.

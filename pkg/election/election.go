@@ -26,7 +26,8 @@ import (
 )
 
 var (
-	// ErrLost means that the Lease could not be renewed in time. The process has to exit: another instance may be the leader.
+	// ErrLost means that the Lease could not be renewed in time. The process has to exit: another instance may
+	// be the leader.
 	ErrLost = errors.New("leader election lost: another instance may be the leader now")
 	// ErrNotLeading is the error of a write by an instance that is not the leader.
 	ErrNotLeading = errors.New("this instance does not hold the leader election Lease")
@@ -50,7 +51,8 @@ type Elector struct {
 	inFlight atomic.Int64
 }
 
-// New returns an elector with a client of its own: config must have no rate limit, so that nothing delays a renewal.
+// New returns an elector with a client of its own: config must have no rate limit, so that nothing delays a
+// renewal.
 func New(config *rest.Config, options Options) (*Elector, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -75,9 +77,10 @@ func newElector(lock resourcelock.Interface, options Options) *Elector {
 	}}
 }
 
-// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never before; after an error of lead,
-// which it returns, the Lease is left to expire. If ctx is done before the Lease is acquired, Run returns nil and does not call lead. If
-// the Lease is lost it returns ErrLost at once, while lead is running: the process has to exit.
+// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never
+// before; after an error of lead, which it returns, the Lease is left to expire. If ctx is done before the
+// Lease is acquired, Run returns nil and does not call lead. If the Lease is lost it returns ErrLost at once,
+// while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -126,9 +129,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 	return nil
 }
 
-// release waits for the writes in flight and then releases the Lease if this instance holds it, so that a standby need not wait until it expires.
-// client-go's own release does not compare the holder with the one that it reads, and so a process that was suspended would take the
-// Lease from its new holder.
+// release waits for the writes in flight and then releases the Lease if this instance holds it, so that a
+// standby need not wait until it expires. client-go's own release does not compare the holder with the one
+// that it reads, and so a process that was suspended would take the Lease from its new holder.
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
@@ -161,8 +164,8 @@ func (e *Elector) Leading() bool {
 	return renewed != nil && elapsed(*renewed) < e.options.RenewDeadline
 }
 
-// Check returns an error if this instance is the leader and has not renewed the Lease for longer than halfway from RetryPeriod to
-// RenewDeadline.
+// Check returns an error if this instance is the leader and has not renewed the Lease for longer than halfway
+// from RetryPeriod to RenewDeadline.
 func (e *Elector) Check() error {
 	renewed := e.lock.renewed.Load()
 	if renewed != nil && elapsed(*renewed) > (e.options.RetryPeriod+e.options.RenewDeadline)/2 {
@@ -171,15 +174,16 @@ func (e *Elector) Check() error {
 	return nil
 }
 
-// elapsed returns the time since then by the clock that shows more: the monotonic clock stands still while the machine is suspended,
-// and the wall clock may be set back.
+// elapsed returns the time since then by the clock that shows more: the monotonic clock stands still while
+// the machine is suspended, and the wall clock may be set back.
 func elapsed(then time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the leader. Thus a process that
-// was suspended, or whose Lease was taken away, does not complete what it was about to write.
+// Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the
+// leader. Thus a process that was suspended, or whose Lease was taken away, does not complete what it was
+// about to write.
 func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if request.Method == http.MethodGet {

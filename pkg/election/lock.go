@@ -14,14 +14,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// observedLock is a lock that observes, in the responses of the API server, whether this instance holds the Lease.
+// observedLock is a lock that observes, in the responses of the API server, whether this instance holds the
+// Lease.
 type observedLock struct {
 	resourcelock.Interface
 
-	// renewed is when the last successful renewal was sent, which is before the time from which standbys count. It is nil if the
-	// Lease is not held.
+	// renewed is when the last successful renewal was sent, which is before the time from which standbys count.
+	// It is nil if the Lease is not held.
 	renewed atomic.Pointer[time.Time]
-	// forbiddenSince maps a verb to the time when the API server began to forbid it. If it does so for forbiddenTimeout, endElection is called.
+	// forbiddenSince maps a verb to the time when the API server began to forbid it. If it does so for
+	// forbiddenTimeout, endElection is called.
 	forbiddenSince   map[string]time.Time
 	forbiddenTimeout time.Duration
 	endElection      context.CancelCauseFunc
@@ -63,7 +65,8 @@ func (l *observedLock) observeWrite(
 	return err
 }
 
-// observeForbidden logs that the API server forbids a verb when it begins to, and ends the election when that lasts too long.
+// observeForbidden logs that the API server forbids a verb when it begins to, and ends the election when that
+// lasts too long.
 func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
 	if !apierrors.IsForbidden(err) {
 		delete(l.forbiddenSince, verb)

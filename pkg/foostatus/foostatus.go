@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foostatus computes the status of a Foo from the rollout of its Deployment, or from the error that prevents it.
+// Package foostatus computes the status of a Foo from the rollout of its Deployment, or from the error that
+// prevents it.
 package foostatus
 
 import (
@@ -36,7 +37,8 @@ const (
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
-// StalledError is what stalls a Foo: a retry does not fix it, a user has to act. It is reported in the Stalled condition.
+// StalledError is what stalls a Foo: a retry does not fix it, a user has to act. It is reported in the
+// Stalled condition.
 type StalledError struct {
 	// Reason is one word in CamelCase.
 	Reason string
@@ -52,10 +54,11 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err: a StalledError that err is, or that
-// the API server rejects the object itself. It does so as Invalid, as Forbidden (quota, policy, missing permission), or, through an
-// admission webhook, as BadRequest or RequestEntityTooLarge. AsStalled returns nil if a retry may help. In a namespace that is being
-// deleted every object is Forbidden, which is not about the object.
+// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err: a StalledError
+// that err is, or that the API server rejects the object itself. It does so as Invalid, as Forbidden (quota,
+// policy, missing permission), or, through an admission webhook, as BadRequest or RequestEntityTooLarge.
+// AsStalled returns nil if a retry may help. In a namespace that is being deleted every object is Forbidden,
+// which is not about the object.
 func AsStalled(err error) *StalledError {
 	if stalled, ok := errors.AsType[*StalledError](err); ok {
 		return stalled
@@ -71,8 +74,9 @@ func AsStalled(err error) *StalledError {
 // IsObserved reports whether the status of a Foo is about its latest generation.
 func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
-// New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is stalled. One of the
-// two must be given. The lastTransitionTime of a condition changes only if its status does.
+// New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is
+// stalled. One of the two must be given. The lastTransitionTime of a condition changes only if its status
+// does.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *StalledError) samplev1alpha1.FooStatus {
 	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions)}
 	if deployment != nil {
@@ -106,7 +110,8 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 // maxMessageLength is the maximum length of the message of a metav1.Condition.
 const maxMessageLength = 32768
 
-// truncated cuts a message that is too long, such as one that contains the reasons of many admission policies.
+// truncated cuts a message that is too long, such as one that contains the reasons of many admission
+// policies.
 func truncated(message string) string {
 	if len(message) <= maxMessageLength {
 		return message
@@ -135,15 +140,17 @@ func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 	return DeploymentProgressing, message
 }
 
-// IsAvailable reports whether all desired replicas, and no others, run the newest Pod template and are available. A Deployment
-// without desired replicas is available as soon as the Deployment controller has removed the last one.
+// IsAvailable reports whether all desired replicas, and no others, run the newest Pod template and are
+// available. A Deployment without desired replicas is available as soon as the Deployment controller has
+// removed the last one.
 func IsAvailable(deployment *appsv1.Deployment) bool {
 	status, desired := deployment.Status, desiredReplicas(deployment)
 	return deployment.DeletionTimestamp == nil && status.ObservedGeneration >= deployment.Generation &&
 		status.AvailableReplicas >= desired && status.UpdatedReplicas == desired && status.Replicas == desired
 }
 
-// CanTakeOver reports whether a Deployment can replace another one: it is available, or no replicas are desired.
+// CanTakeOver reports whether a Deployment can replace another one: it is available, or no replicas are
+// desired.
 func CanTakeOver(deployment *appsv1.Deployment) bool {
 	return IsAvailable(deployment) || desiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
 }

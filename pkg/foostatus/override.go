@@ -19,12 +19,12 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or another controller
-// changes.
+// DeploymentOverridden is the reason of a StalledError whose message names the fields that admission or
+// another controller changes.
 const DeploymentOverridden = "DeploymentOverridden"
 
-// Overridden returns the error that names the differences, or nil if there are none. An error that the status of the Foo
-// reports already stays, with its text.
+// Overridden returns the error that names the differences, or nil if there are none. An error that the status
+// of the Foo reports already stays, with its text.
 func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
 	reported := Reported(foo, DeploymentOverridden)
 	if reported != nil || !differences.Exist() {
@@ -33,12 +33,12 @@ func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError 
 	return &StalledError{Reason: DeploymentOverridden, Message: truncated(differences.String())}
 }
 
-// Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no Deployment. They
-// are computed when they are printed, so that a log line that is disabled costs nothing.
+// Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no
+// Deployment. They are computed when they are printed, so that a log line that is disabled costs nothing.
 type Differences struct{ Found, Desired *appsv1.Deployment }
 
-// Exist reports whether anything differs. Values that are equal to the API server, such as the quantities 1000m and 1, or an
-// empty list and none, do not.
+// Exist reports whether anything differs. Values that are equal to the API server, such as the quantities
+// 1000m and 1, or an empty list and none, do not.
 func (d Differences) Exist() bool { return !equality.Semantic.DeepEqual(d.Found, d.Desired) }
 
 // String returns each field with its desired value and the one that was found.
@@ -56,8 +56,8 @@ func (d Differences) String() string {
 	return strings.Join(differences, "; ")
 }
 
-// Reported returns the error that the status of a Foo reports for its latest generation, if it has the given reason, and nil
-// otherwise.
+// Reported returns the error that the status of a Foo reports for its latest generation, if it has the given
+// reason, and nil otherwise.
 func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
 	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
 	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
@@ -66,7 +66,8 @@ func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
 	return &StalledError{Reason: condition.Reason, Message: condition.Message}
 }
 
-// fieldsOf returns the values of an object's fields by their paths, such as spec.template.spec.containers[nginx].image.
+// fieldsOf returns the values of an object's fields by their paths, such as
+// spec.template.spec.containers[nginx].image.
 func fieldsOf(deployment *appsv1.Deployment) map[string]string {
 	fields := map[string]string{}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment)

@@ -16,9 +16,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Load returns a client configuration without rate limits, and the default namespace: those of the kubeconfig (of all that it lists
-// if it is $KUBECONFIG), with master instead of the server's address unless that is empty; or, if both are empty, those of the Pod
-// in which the process runs. The error says what to set.
+// Load returns a client configuration without rate limits, and the default namespace: those of the kubeconfig
+// (of all that it lists if it is $KUBECONFIG), with master instead of the server's address unless that is
+// empty; or, if both are empty, those of the Pod in which the process runs. The error says what to set.
 func Load(kubeconfig, master string) (config *rest.Config, namespace string, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
 	if paths := filepath.SplitList(kubeconfig); len(paths) > 1 && kubeconfig == os.Getenv(clientcmd.RecommendedConfigPathEnvVar) {
@@ -35,8 +35,8 @@ func Load(kubeconfig, master string) (config *rest.Config, namespace string, err
 		return nil, "", fmt.Errorf("the kubeconfig %q cannot be used; check -kubeconfig and KUBECONFIG: %w", kubeconfig, err)
 	}
 	config.QPS = -1
-	// Request bodies are small, and JSON is what each server and proxy accepts. Responses to lists and watches are large, and cost less in
-	// protobuf. Custom resources do not support it and are returned in JSON, see
+	// Request bodies are small, and JSON is what each server and proxy accepts. Responses to lists and watches
+	// are large, and cost less in protobuf. Custom resources do not support it and are returned in JSON, see
 	// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

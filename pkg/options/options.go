@@ -116,8 +116,8 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	return []*flag.FlagSet{cluster, sync, process, leader, serving, logging}
 }
 
-// Parse parses and validates the arguments of the command line. For -h it writes the usage to out and returns flag.ErrHelp. Any other
-// error is about one flag. The flags of klog set its global state.
+// Parse parses and validates the arguments of the command line. For -h it writes the usage to out and returns
+// flag.ErrHelp. Any other error is about one flag. The flags of klog set its global state.
 func Parse(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	groups := flagGroups(o)

@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership says which Foo controls an object, and finds in the informers' caches what a Foo controls, and who waits for a name.
+// Package ownership says which Foo controls an object, and finds in the informers' caches what a Foo
+// controls, and who waits for a name.
 package ownership
 
 import (
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -38,21 +40,8 @@ var fooIndexers = informers.FooIndexers{byDeploymentName: func(foo *samplev1alph
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
 
-// AddIndexers adds the indexes in which this package looks up: of Deployments by the UID of the Foo that controls them, and of
-// Foos by their namespace and spec.deploymentName. Informers that have them already, of an earlier controller, are left alone.
-func AddIndexers(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) error {
-	if _, ok := deployments.GetIndexer().GetIndexers()[byFooUID]; !ok {
-		if err := deployments.AddTypedIndexers(deploymentIndexers); err != nil {
-			return err
-		}
-	}
-	if _, ok := foos.GetIndexer().GetIndexers()[byDeploymentName]; !ok {
-		return foos.AddTypedIndexers(fooIndexers)
-	}
-	return nil
-}
-
-// ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, and nil otherwise.
+// ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, and nil
+// otherwise.
 func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	controllerRef := metav1.GetControllerOfNoCopy(object)
 	if controllerRef == nil {
@@ -65,14 +54,15 @@ func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	return controllerRef
 }
 
-// Controls reports whether a Foo is the controller of an object. UIDs are compared: an earlier Foo of the same name is another Foo.
+// Controls reports whether a Foo is the controller of an object. UIDs are compared: an earlier Foo of the
+// same name is another Foo.
 func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
 	controllerRef := ControllerRef(object)
 	return controllerRef != nil && controllerRef.UID == foo.UID
 }
 
-// ResolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer exists: then the garbage
-// collector deletes the object.
+// ResolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer
+// exists: then the garbage collector deletes the object.
 func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
 	controllerRef := ControllerRef(object)
 	if controllerRef == nil {
@@ -85,12 +75,32 @@ func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev
 	return foo
 }
 
-// Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest first. The error
-// is that AddIndexers was not called.
-func Superseded(
-	deployments cache.TypedIndexer[*appsv1.Deployment], foo *samplev1alpha1.Foo,
-) (superseded []*appsv1.Deployment, err error) {
-	controlled, err := deployments.ByTypedIndex(byFooUID, string(foo.UID))
+// Index finds Deployments by the UID of the Foo that controls them, and Foos by their namespace and
+// spec.deploymentName.
+type Index struct {
+	deployments cache.TypedIndexer[*appsv1.Deployment]
+	foos        cache.TypedIndexer[*samplev1alpha1.Foo]
+}
+
+// NewIndex adds the indexes to the informers, unless they have them already from another controller.
+func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) (*Index, error) {
+	index := &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
+	if _, ok := index.deployments.GetIndexers()[byFooUID]; !ok {
+		if err := deployments.AddTypedIndexers(deploymentIndexers); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := index.foos.GetIndexers()[byDeploymentName]; !ok {
+		return index, foos.AddTypedIndexers(fooIndexers)
+	}
+	return index, nil
+}
+
+// Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest
+// first.
+func (i *Index) Superseded(foo *samplev1alpha1.Foo) (superseded []*appsv1.Deployment) {
+	controlled, err := i.deployments.ByTypedIndex(byFooUID, string(foo.UID))
+	utilruntime.Must(err) // NewIndex has added the index.
 	for _, deployment := range controlled {
 		isCurrent := deployment.Name == foo.Spec.DeploymentName
 		if deployment.Namespace == foo.Namespace && !isCurrent && deployment.DeletionTimestamp == nil {
@@ -100,13 +110,13 @@ func Superseded(
 	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	return superseded, err
+	return superseded
 }
 
-// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their namespace. The error is
-// that AddIndexers was not called.
-func FoosByDeploymentName(
-	foos cache.TypedIndexer[*samplev1alpha1.Foo], deployment cache.ObjectName,
-) ([]*samplev1alpha1.Foo, error) {
-	return foos.ByTypedIndex(byDeploymentName, deployment.String())
+// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their
+// namespace.
+func (i *Index) FoosByDeploymentName(deployment cache.ObjectName) []*samplev1alpha1.Foo {
+	foos, err := i.foos.ByTypedIndex(byDeploymentName, deployment.String())
+	utilruntime.Must(err) // NewIndex has added the index.
+	return foos
 }

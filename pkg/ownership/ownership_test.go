@@ -32,15 +32,17 @@ func newDeployment(namespace, name string, created int64, foo *samplev1alpha1.Fo
 	}}
 }
 
-// newInformers returns informers with indexes, added as by two controllers, and the given objects.
-func newInformers(t *testing.T, objects ...any) (appsinformers.DeploymentIndexInformer, informers.FooIndexInformer) {
+// newIndex returns the second index of informers with the given objects.
+func newIndex(t *testing.T, objects ...any) *Index {
 	t.Helper()
 	deployments := appsinformers.NewTypedDeploymentInformer(nil, "", 0, nil)
 	foos := informers.NewTypedFooInformer(nil, "", 0, nil)
-	for range 2 {
-		if err := AddIndexers(deployments, foos); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := NewIndex(deployments, foos); err != nil {
+		t.Fatal(err)
+	}
+	index, err := NewIndex(deployments, foos)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, object := range objects {
 		var indexer cache.Indexer = foos.GetIndexer()
@@ -51,7 +53,7 @@ func newInformers(t *testing.T, objects ...any) (appsinformers.DeploymentIndexIn
 			t.Fatal(err)
 		}
 	}
-	return deployments, foos
+	return index
 }
 
 func TestControllerRef(t *testing.T) {
@@ -94,17 +96,13 @@ func TestSuperseded(t *testing.T) {
 	deleted.DeletionTimestamp = new(metav1.Unix(6, 0))
 	notControlled := newDeployment("default", "not-controlled", 5, foo)
 	notControlled.OwnerReferences = nil
-	deployments, _ := newInformers(t, deleted, notControlled,
+	index := newIndex(t, deleted, notControlled,
 		newDeployment("default", "b", 2, foo), newDeployment("default", "a", 2, foo), newDeployment("default", "newest", 3, foo),
 		newDeployment("default", "current", 4, foo), newDeployment("other", "other-namespace", 5, foo),
 		newDeployment("default", "earlier-foo", 5, newFoo("default", "foo", "earlier-uid")))
 	for range 10 {
-		superseded, err := Superseded(deployments.GetTypedIndexer(), foo)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, deployment := range superseded {
+		for _, deployment := range index.Superseded(foo) {
 			got = append(got, deployment.Name)
 		}
 		if want := []string{"newest", "a", "b"}; !slices.Equal(got, want) {
@@ -117,17 +115,16 @@ func TestFoosByDeploymentName(t *testing.T) {
 	renamed := newFoo("default", "renamed", "renamed-uid")
 	renamed.Spec.DeploymentName = "other"
 	first, second := newFoo("default", "first", "first-uid"), newFoo("default", "second", "second-uid")
-	_, foos := newInformers(t, first, second, renamed, newFoo("other", "first", "other-uid"))
-	got, err := FoosByDeploymentName(foos.GetTypedIndexer(), cache.NewObjectName("default", "current"))
-	if err != nil || len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
+	index := newIndex(t, first, second, renamed, newFoo("other", "first", "other-uid"))
+	got := index.FoosByDeploymentName(cache.NewObjectName("default", "current"))
+	if len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
 		t.Errorf("FoosByDeploymentName() = %v, want the two of that namespace with its name", got)
 	}
 }
 
 func TestResolveControllerRef(t *testing.T) {
 	foo := newFoo("default", "foo", "uid")
-	_, foos := newInformers(t, foo)
-	lister := listers.NewFooLister(foos.GetIndexer())
+	lister := listers.NewFooLister(newIndex(t, foo).foos)
 	notControlled := newDeployment("default", "a", 1, foo)
 	notControlled.OwnerReferences = nil
 	for name, test := range map[string]struct {

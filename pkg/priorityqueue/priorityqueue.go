@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package priorityqueue is client-go's rate-limiting workqueue with two priorities: a user's edit does not wait behind the
-// thousands of objects of an initial list or a resync.
+// Package priorityqueue is client-go's rate-limiting workqueue with two priorities: a user's edit does not
+// wait behind the thousands of objects of an initial list or a resync.
 package priorityqueue
 
 import (
@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Queue is a rate-limiting workqueue that hands out items of high priority before those of low priority, and items of the same
-// priority in the order in which they were added. The methods of workqueue.TypedRateLimitingInterface add with high priority.
+// Queue is a rate-limiting workqueue that hands out items of high priority before those of low priority, and
+// items of the same priority in the order in which they were added. The methods of
+// workqueue.TypedRateLimitingInterface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	low workqueue.TypedDelayingInterface[T]
@@ -38,8 +39,8 @@ func newQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 	}
 }
 
-// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50 per second with a
-// burst of 300 for all items, whichever is longer.
+// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50
+// per second with a burst of 300 for all items, whichever is longer.
 func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -47,10 +48,12 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	)
 }
 
-// AddLowPriority adds an item with low priority. One that has been added with high priority already keeps that.
+// AddLowPriority adds an item with low priority. One that has been added with high priority already keeps
+// that.
 func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
 
-// AddLowPriorityAfter adds an item with low priority after a delay. Of several delays of an item, the first to end counts.
+// AddLowPriorityAfter adds an item with low priority after a delay. Of several delays of an item, the first
+// to end counts.
 func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(item, delay) }
 
 // ShutDown implements workqueue.TypedInterface. Items that are delayed are dropped.
@@ -74,8 +77,8 @@ func (q highPriority[T]) Add(item T) {
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
-	// high has the items that were added with high priority and are not pushed yet. One that is being processed is pushed once
-	// it is done.
+	// high has the items that were added with high priority and are not pushed yet. One that is being processed
+	// is pushed once it is done.
 	high sync.Map
 	// low maps each item in lowItems to its list element.
 	low map[T]*list.Element

@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Health returns a handler for /livez and /healthz, which run the check live, and for /readyz, which runs the check ready. If a check
-// returns an error, the status is 500 and the body says why.
+// Health returns a handler for /livez and /healthz, which run the check live, and for /readyz, which runs the
+// check ready. If a check returns an error, the status is 500 and the body says why.
 func Health(live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{"/livez": live, "/healthz": live, "/readyz": ready} {
@@ -38,8 +38,9 @@ func Metrics() http.Handler {
 	return mux
 }
 
-// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until the process exits: probes and metrics are served during
-// the shutdown, too. It serves nothing if address is empty. The error says why it cannot listen on the address.
+// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until the process exits: probes
+// and metrics are served during the shutdown, too. It serves nothing if address is empty. The error says why
+// it cannot listen on the address.
 func Start(ctx context.Context, address string, handler http.Handler) error {
 	if address == "" {
 		return nil

@@ -14,9 +14,9 @@ import (
 
 var setUp atomic.Bool
 
-// SetupSignalHandler returns a context that is cancelled by the first SIGTERM or SIGINT. The second one ends the process
-// at once with exit code 1. It panics when called a second time in a process, because only one of the two contexts could
-// ever be cancelled.
+// SetupSignalHandler returns a context that is cancelled by the first SIGTERM or SIGINT. The second one ends
+// the process at once with exit code 1. It panics when called a second time in a process, because only one of
+// the two contexts could ever be cancelled.
 func SetupSignalHandler() context.Context {
 	if !setUp.CompareAndSwap(false, true) {
 		panic("signals: SetupSignalHandler was called twice in one process; pass on the context of the first call")

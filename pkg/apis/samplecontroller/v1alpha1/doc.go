@@ -8,6 +8,6 @@
 // +kubebuilder:ac:generate=true
 // +kubebuilder:ac:output:package=../../../generated/applyconfiguration
 
-// Package v1alpha1 is version v1alpha1 of the API group samplecontroller.k8s.io: the Go types of Foo, from which its
-// CustomResourceDefinition and all client code are generated.
+// Package v1alpha1 is version v1alpha1 of the API group samplecontroller.k8s.io: the Go types of Foo, from
+// which its CustomResourceDefinition and all client code are generated.
 package v1alpha1

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Condition types of a Foo, by the convention of kstatus: Ready is set once the Foo has been reconciled, Stalled only while it is True.
+// Condition types of a Foo, by the convention of kstatus: Ready is set once the Foo has been reconciled,
+// Stalled only while it is True.
 const (
 	// ConditionReady is True if all desired replicas of the latest generation are available.
 	ConditionReady = "Ready"
@@ -31,7 +32,8 @@ const (
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, experimental-only"
 // +kubebuilder:validation:XValidation:optionalOldSelf=true,rule="oldSelf.hasValue() || size(self.metadata.name) <= 63",message="metadata.name must be no longer than 63 characters, because it becomes the value of the label \"controller\" on the Deployment and its Pods"
 
-// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state, and reports its rollout.
+// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state,
+// and reports its rollout.
 type Foo struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -47,16 +49,17 @@ type Foo struct {
 
 // FooSpec is the desired state of a Foo's Deployment.
 type FooSpec struct {
-	// deploymentName is the name of the Deployment that the controller creates for this Foo, in the Foo's namespace. It must be a
-	// DNS-1123 subdomain. If it is changed, a Deployment of the new name is created, and the superseded one is deleted once the
-	// new one is available.
+	// deploymentName is the name of the Deployment that the controller creates for this Foo, in the Foo's
+	// namespace. It must be a DNS-1123 subdomain. If it is changed, a Deployment of the new name is created, and
+	// the superseded one is deleted once the new one is available.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
-	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the number of replicas: the
-	// Deployment is created with the default of 1, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
+	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
+	// number of replicas: the Deployment is created with the default of 1, and may be scaled by anyone, such as
+	// a HorizontalPodAutoscaler.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
@@ -65,22 +68,24 @@ type FooSpec struct {
 
 // FooStatus is the most recently observed state of a Foo's Deployment.
 type FooStatus struct {
-	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its minReadySeconds.
+	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its
+	// minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// replicas is the number of Pods that the Deployment has. The scale subresource reads it.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// selector is the label selector of the Deployment's Pods as a string, such as "app=nginx,controller=example-foo". The scale
-	// subresource reads it.
+	// selector is the label selector of the Deployment's Pods as a string, such as
+	// "app=nginx,controller=example-foo". The scale subresource reads it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
-	// has not reconciled the latest generation yet.
+	// observedGeneration is the metadata.generation that this status is about. If it is less than
+	// metadata.generation, the controller has not reconciled the latest generation yet.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is
-	// set, and True, only while the controller cannot make progress until a user acts: its reason and message say why.
+	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are
+	// available. "Stalled" is set, and True, only while the controller cannot make progress until a user acts:
+	// its reason and message say why.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
