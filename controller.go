@@ -43,8 +43,6 @@ import (
 	"k8s.io/sample-controller/pkg/priorityqueue"
 )
 
-const controllerAgentName = "sample-controller"
-
 // Reasons and messages of events. ErrResourceExists is also the reason of a condition.
 const (
 	SuccessSynced         = "Synced"
@@ -56,13 +54,13 @@ const (
 )
 
 const (
+	controllerAgentName = "sample-controller"
 	// FieldManager is the manager in the managed fields of what this controller writes.
 	FieldManager  = controllerAgentName
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// staleCacheDelay is the delay after which a Foo is requeued if a cache is stale. A watch event may requeue
-	// it earlier.
+	// staleCacheDelay is how long a Foo waits for a stale cache, unless a watch event requeues it earlier.
 	staleCacheDelay = time.Second
 )
 
@@ -76,8 +74,7 @@ type Controller struct {
 	foosSynced        cache.DoneChecker
 	owners            *ownership.Index
 
-	// workqueue holds the namespace/name of each Foo that has to be synced, once. One worker at a time processes
-	// a key.
+	// workqueue holds the namespace/name of each Foo that has to be synced, once.
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
 	consistencyStore *consistency.Store
 	pacer            *pacing.Pacer
@@ -86,11 +83,9 @@ type Controller struct {
 	recorder         record.EventRecorder
 	logger           klog.Logger
 
-	// image is the image of the nginx container of all Foos. It may be set before Run.
-	image string
-	// shutdownTimeout is how long running syncs may take once the context of Run is done. It may be set before
-	// Run.
-	shutdownTimeout time.Duration
+	// These may be changed before Run.
+	image           string        // of the nginx container of all Foos
+	shutdownTimeout time.Duration // how long running syncs may take once the context of Run is done
 }
 
 // NewController returns a controller and adds its event handlers to the informers, running or not.
@@ -103,6 +98,14 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
+	owners, err := ownership.NewIndex(deployments, foos)
+	utilruntime.Must(err)
+	consistencyStore := consistency.NewStore(map[schema.GroupResource]cache.Store{
+		appsv1.Resource("deployments"):  deployments.GetStore(),
+		samplev1alpha1.Resource("foos"): foos.GetStore(),
+	})
+	workqueue := priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]())
+	pacer := pacing.New(workqueue.AddLowPriorityAfter)
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -110,28 +113,23 @@ func NewController(
 		sampleclientset:   sampleclientset,
 		deploymentsLister: deploymentInformer.Lister(),
 		foosLister:        fooInformer.Lister(),
-		workqueue:         priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
-		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
-			appsv1.Resource("deployments"):  deployments.GetStore(),
-			samplev1alpha1.Resource("foos"): foos.GetStore(),
-		}),
-		eventBroadcaster: eventBroadcaster,
-		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
-		logger:           klog.FromContext(ctx),
-		image:            options.DefaultImage,
-		shutdownTimeout:  options.DefaultShutdownTimeout,
+		owners:            owners,
+		workqueue:         workqueue,
+		consistencyStore:  consistencyStore,
+		pacer:             pacer,
+		control:           control.New(kubeclientset, sampleclientset, consistencyStore, pacer, FieldManager),
+		eventBroadcaster:  eventBroadcaster,
+		recorder:          eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
+		logger:            klog.FromContext(ctx),
+		image:             options.DefaultImage,
+		shutdownTimeout:   options.DefaultShutdownTimeout,
 	}
-	controller.pacer = pacing.New(controller.workqueue.AddLowPriorityAfter)
-	controller.control = control.New(kubeclientset, sampleclientset, controller.consistencyStore, controller.pacer, FieldManager)
-	var err error
-	controller.owners, err = ownership.NewIndex(deployments, foos)
-	utilruntime.Must(err)
 
 	controller.logger.Info("Setting up event handlers")
 	fooHandlers, err := foos.AddTypedEventHandler(informers.FooDetailedHandlerFuncs{
 		AddFunc:    controller.addFoo,
 		UpdateFunc: controller.updateFoo,
-		DeleteFunc: controller.deleteFoo,
+		DeleteFunc: func(foo informers.DeletedFoo) { controller.enqueueFoo(foo, "deleted") },
 	}, cache.HandlerOptions{Logger: &controller.logger})
 	utilruntime.Must(err)
 	deploymentHandlers, err := deployments.AddTypedEventHandler(appsinformers.DeploymentDetailedHandlerFuncs{
@@ -145,9 +143,8 @@ func NewController(
 	return controller
 }
 
-// Run waits until the event handlers have seen the initial lists, and starts the workers. Once ctx is done it
-// waits for the syncs that are running, at most for shutdownTimeout: if they take longer their requests are
-// cancelled, and Run returns an error. Run may be called once.
+// Run starts the workers once the event handlers have seen the initial lists. Once ctx is done, it waits for
+// running syncs, at most for shutdownTimeout: to cancel longer ones is an error. Run may be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
@@ -177,10 +174,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	logger.Info("Shutting down workers")
 	c.workqueue.ShutDown()
-	timer := time.AfterFunc(c.shutdownTimeout, func() {
+	defer time.AfterFunc(c.shutdownTimeout, func() {
 		cancelSyncs(fmt.Errorf("syncs that were still running after %s were cancelled", c.shutdownTimeout))
-	})
-	defer timer.Stop()
+	}).Stop()
 	running.Wait()
 	return context.Cause(syncCtx)
 }
@@ -196,9 +192,7 @@ func (c *Controller) addFoo(foo *samplev1alpha1.Foo, isInInitialList bool) {
 	c.enqueueFoo(foo, "added")
 }
 
-// updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced. Other
-// changes, such as those that this controller makes, are no reason to sync: a status that another client
-// writes is restored at the next resync.
+// updateFoo enqueues a Foo whose spec has changed and, with low priority, one that is resynced.
 func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	isResync := oldFoo.ResourceVersion == foo.ResourceVersion
 	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion,
@@ -214,11 +208,7 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	}
 }
 
-// deleteFoo enqueues a Foo that was deleted, so that the workqueue forgets it.
-func (c *Controller) deleteFoo(foo informers.DeletedFoo) { c.enqueueFoo(foo, "deleted") }
-
-// addDeployment enqueues the Foo of a new Deployment. Those of the initial list are enqueued with the initial
-// list of Foos.
+// addDeployment enqueues the Foo of a new Deployment. The initial list of Foos has those of the initial list.
 func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
 	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
 		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
@@ -227,8 +217,7 @@ func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialLis
 	}
 }
 
-// updateDeployment enqueues the Foo of a Deployment that has changed, and if it has another controller now
-// the former one too. Status changes, of which a rollout makes many, are batched.
+// updateDeployment enqueues the Foo of a Deployment that has changed, and the Foo that controlled it before.
 func (c *Controller) updateDeployment(oldDeployment, deployment *appsv1.Deployment) {
 	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment))
 	logger.V(4).Info("Updating Deployment", "resourceVersion", deployment.ResourceVersion)
@@ -261,8 +250,7 @@ func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 	c.enqueueWaiting(objectRef)
 }
 
-// enqueueWaiting enqueues the Foos whose spec.deploymentName is the name of a Deployment that was deleted, or
-// has another controller now.
+// enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 	for _, foo := range c.owners.FoosByDeploymentName(deployment) {
 		c.workqueue.Forget(cache.MetaObjectToName(foo))
@@ -286,15 +274,13 @@ func (c *Controller) enqueueFoo(foo klog.KMetadata, reason string) {
 	c.workqueue.Add(objectRef)
 }
 
-// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and so waits until those that have changed
-// are synced.
+// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and waits for those that have.
 func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) {
 	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "low")
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// runWorker processes items of the workqueue until ctx is done. syncCtx is that of the syncs, and is done
-// later.
+// runWorker processes items of the workqueue until ctx is done. The context of their syncs is done later.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
 	}
@@ -306,8 +292,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	// Done marks the key as processed, whether the sync succeeded or not. If it was added meanwhile, it is
-	// queued again.
+	// Done marks the key as processed, whatever came of it. If it was added meanwhile, it is queued again.
 	defer c.workqueue.Done(objectRef)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
@@ -350,9 +335,8 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	}
 }
 
-// syncHandler reconciles the Deployment of a Foo with the desired state, and then reports the result in the
-// Foo's status and in events. It reads from the caches and writes only what differs. The error, which may be
-// a panic or a StalledError, is to be retried.
+// syncHandler reconciles the Deployment of a Foo with the desired state, and reports the result in the Foo's
+// status and in events. It reads from the caches and writes only what differs. The error is to be retried.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -405,8 +389,7 @@ type syncResult struct {
 	stalled    *foostatus.StalledError // What a user has to act on, or nil.
 }
 
-// syncDeployment creates the Deployment of a Foo, or corrects what differs from the desired state, unless a
-// write backoff is under way.
+// syncDeployment creates or patches the Deployment of a Foo if it differs from the desired state.
 func (c *Controller) syncDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
 ) (syncResult, error) {
@@ -416,8 +399,7 @@ func (c *Controller) syncDeployment(
 	found, err := c.deploymentsLister.Deployments(foo.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		logger.V(4).Info("Deployment is not in the cache")
-		found = nil
+		logger.V(4).Info("Deployment is not in the cache") // Then found is nil.
 	case err != nil:
 		return syncResult{}, err
 	case !ownership.Controls(foo, found):
@@ -436,50 +418,39 @@ func (c *Controller) syncDeployment(
 	}
 	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
 	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone as the last one.
-		stalled := foostatus.Reported(foo, foostatus.DeploymentRejected)
-		if stalled == nil {
-			stalled = foostatus.Overridden(foo, differences)
-		}
-		return syncResult{deployment: found, stalled: stalled}, nil
+		return syncResult{deployment: found, stalled: foostatus.RejectedOrOverridden(foo, differences)}, nil
 	}
 
-	var stored *appsv1.Deployment
-	if found == nil {
-		stored, err = c.control.CreateDeployment(ctx, foo, differences.Desired)
-	} else {
-		stored, err = c.control.PatchDeployment(ctx, foo, found, differences.Desired)
-	}
+	stored, err := c.control.CreateOrPatchDeployment(ctx, foo, found, differences.Desired)
 	if stalled := foostatus.AsStalled(err); stalled != nil {
 		return syncResult{deployment: found, stalled: stalled}, nil
 	}
 	if err != nil {
 		return syncResult{}, err
 	}
-	// Admission may have changed what was written.
-	differences = foostatus.Differences{Found: stored, Desired: c.desiredDeployment(foo, stored, superseded)}
-	return syncResult{deployment: stored, changed: true, stalled: foostatus.Overridden(foo, differences)}, nil
+	left := foostatus.Differences{Found: stored, Desired: c.desiredDeployment(foo, stored, superseded)}
+	return syncResult{deployment: stored, changed: true, stalled: foostatus.Overridden(foo, left)}, nil
 }
 
-// pruneDeployments deletes the superseded Deployments, those that a Foo controls under earlier names, once
-// the current one can take over. It returns what stalls the Foo if the API server rejects a deletion.
+// pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
+// one can take over. It returns what stalls the Foo if the API server rejects that.
 func (c *Controller) pruneDeployments(
 	ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) (*foostatus.StalledError, error) {
-	for _, deployment := range superseded {
-		logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(deployment))
-		ctx := klog.NewContext(ctx, logger)
-		if !foostatus.CanTakeOver(current) {
-			logger.V(4).Info("Keeping superseded Deployment until the new one is available")
-			continue
-		}
-		if !c.pacer.MayWrite(ctx, foo, deployment.Name) {
+	if len(superseded) > 0 && !foostatus.CanTakeOver(current) {
+		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
+			"deployment", klog.KObj(superseded[0]))
+		return nil, nil
+	}
+	for _, old := range superseded {
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(old)))
+		if !c.pacer.MayWrite(ctx, foo, old.Name) {
 			return foostatus.Reported(foo, foostatus.DeploymentRejected), nil
 		}
-		if err := c.control.DeleteDeployment(ctx, foo, deployment, current); err != nil {
+		if err := c.control.DeleteDeployment(ctx, foo, old, current); err != nil {
 			return foostatus.AsStalled(err), err
 		}
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned,
-			deployment.Name, current.Name)
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 	}
 	return nil, nil
 }
@@ -507,8 +478,7 @@ func (c *Controller) report(
 	return nil
 }
 
-// desiredDeployment returns the Deployment that a Foo desires: a copy of the one that was found, or a new
-// one.
+// desiredDeployment returns what a Foo desires: a copy of the Deployment that was found, or a new one.
 func (c *Controller) desiredDeployment(
 	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) *appsv1.Deployment {
@@ -524,8 +494,7 @@ func (c *Controller) desiredDeployment(
 	return desired
 }
 
-// newDeployment returns the Deployment of a Foo. Its controller owner reference lets the garbage collector
-// delete it with the Foo, and handleObject find the Foo.
+// newDeployment returns the Deployment of a Foo. Garbage collector and handleObject need its owner reference.
 func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -539,8 +508,7 @@ func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	return deployment
 }
 
-// setDesiredState sets the fields that a Foo controls on a new or existing Deployment, and leaves all others
-// unchanged.
+// setDesiredState sets the fields that a Foo controls on a new or existing Deployment, and no others.
 func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, image string) {
 	for key, value := range labelsFor(foo) {
 		metav1.SetMetaDataLabel(&deployment.ObjectMeta, key, value)
@@ -550,13 +518,12 @@ func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, ima
 		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas) // A pointer into the cache must not leave it.
 	}
 	pod := &deployment.Spec.Template.Spec
-	if !slices.ContainsFunc(pod.Containers, isNginx) {
-		pod.Containers = append(pod.Containers, corev1.Container{Name: containerName})
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == containerName })
+	if i < 0 {
+		i, pod.Containers = len(pod.Containers), append(pod.Containers, corev1.Container{Name: containerName})
 	}
-	pod.Containers[slices.IndexFunc(pod.Containers, isNginx)].Image = image
+	pod.Containers[i].Image = image
 }
-
-func isNginx(container corev1.Container) bool { return container.Name == containerName }
 
 func labelsFor(foo *samplev1alpha1.Foo) map[string]string {
 	return map[string]string{"app": "nginx", "controller": foo.Name}

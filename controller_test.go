@@ -532,7 +532,9 @@ func TestHandlers(t *testing.T) {
 	type handle func(f *fixture)
 	addFoo := func(isInInitialList bool) handle { return func(f *fixture) { f.addFoo(newFoo(), isInInitialList) } }
 	updateFoo := func(options ...option) handle { return func(f *fixture) { f.updateFoo(newFoo(), newFoo(options...)) } }
-	deleteFoo := func(foo informersv1alpha1.DeletedFoo) handle { return func(f *fixture) { f.deleteFoo(foo) } }
+	deleteFoo := func(foo informersv1alpha1.DeletedFoo) handle {
+		return func(f *fixture) { f.enqueueFoo(foo, "deleted") }
+	}
 	add := func(deployment *appsv1.Deployment) handle {
 		return func(f *fixture) { f.addDeployment(deployment, false) }
 	}

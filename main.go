@@ -96,7 +96,8 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	if err := serve(ctx, o, elector, synced); err != nil {
 		return err
 	}
-	if err := diagnostics.CheckConnection(ctx, kubeClient.Discovery().RESTClient()); err != nil || ctx.Err() != nil {
+	err = diagnostics.CheckConnection(ctx, kubeClient.Discovery().RESTClient())
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	// The informers outlive ctx: an event handler cannot be added to one that has stopped.
@@ -153,10 +154,10 @@ func newClients(config *rest.Config, o *options.Options) (kubernetes.Interface, 
 }
 
 // serve serves health checks and metrics, each if it has an address.
-func serve(ctx context.Context, o *options.Options, elector *election.Elector, synced []cache.DoneChecker) error {
+func serve(ctx context.Context, o *options.Options, e *election.Elector, synced []cache.DoneChecker) error {
 	live := func() error { return nil }
-	if elector != nil {
-		live = elector.Check
+	if e != nil {
+		live = e.Check
 	}
 	ready := func() error {
 		if !slices.ContainsFunc(synced, func(checker cache.DoneChecker) bool { return !cache.IsDone(checker) }) {
@@ -183,11 +184,12 @@ func waitForCacheSync(
 	if cache.WaitFor(timeoutCtx, "", synced...) || ctx.Err() != nil {
 		return nil
 	}
-	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, watchErrors.Last())
+	err := watchErrors.Last()
+	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, err)
 }
 
-// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed fields, and
-// the labels, annotations, spec and status of a Deployment that no Foo controls.
+// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed
+// fields, and the labels, annotations, spec and status of a Deployment that no Foo controls.
 func trim(obj any) (any, error) {
 	obj.(metav1.Object).SetManagedFields(nil)
 	if deployment, ok := obj.(*appsv1.Deployment); ok && ownership.ControllerRef(deployment) == nil {

@@ -52,6 +52,16 @@ func (c *Control) CreateDeployment(
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
+// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that.
+func (c *Control) CreateOrPatchDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
+	if found == nil {
+		return c.CreateDeployment(ctx, foo, desired)
+	}
+	return c.PatchDeployment(ctx, foo, found, desired)
+}
+
 // PatchDeployment patches a Deployment of a Foo from the state in which it was found to the desired state, and
 // returns the response. The error is a conflict if the Deployment has changed since it was found.
 func (c *Control) PatchDeployment(

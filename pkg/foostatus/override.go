@@ -33,6 +33,15 @@ func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError 
 	return &StalledError{Reason: DeploymentOverridden, Message: truncated(differences.String())}
 }
 
+// RejectedOrOverridden returns what stalls a Foo whose Deployment differs and may not be written yet, because the last
+// write was rejected, as the Foo reports, or undone.
+func RejectedOrOverridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
+	if rejected := Reported(foo, DeploymentRejected); rejected != nil {
+		return rejected
+	}
+	return Overridden(foo, differences)
+}
+
 // Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no
 // Deployment. They are computed when they are printed, so that a log line that is disabled costs nothing.
 type Differences struct{ Found, Desired *appsv1.Deployment }
