@@ -24,8 +24,8 @@ var ErrStale = errors.New("the cache is stale")
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without client-go's feature
-// AtomicFIFO, is never stale.
+// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without the feature
+// AtomicFIFO of client-go, is never stale.
 type Store struct {
 	caches map[schema.GroupResource]cache.Store
 	lock   sync.Mutex

@@ -82,8 +82,8 @@ func (c *Control) CreateDeployment(
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-// PatchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and returns
-// the response. The error is a conflict if the Deployment has changed since.
+// PatchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and
+// returns the response. The error is a conflict if the Deployment has changed since.
 func (c *Control) PatchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
@@ -114,7 +114,7 @@ func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
 }
 
 // DeleteDeployment deletes a superseded Deployment of a Foo after live reads of the Foo, which may need it
-// again, and of the current one, which may be gone. The error is a conflict if the superseded one has changed.
+// again, and of the current one, which may be gone. The error is a conflict if superseded has changed.
 func (c *Control) DeleteDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment,
 ) error {
