@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package consistency keeps a controller from acting on a cache that is older than its own last write. Its
-// terms are those of the package in kube-controller-manager, which cannot be imported.
+// terms are those of the same package in kube-controller-manager, which cannot be imported.
 package consistency
 
 import (
