@@ -1,9 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is older than the controller's own last
-// write. Its terms are those of the package of the same name in kube-controller-manager, which cannot be
-// imported.
+// Package consistency keeps a controller from acting on a cache that is older than its own last write. Its
+// terms are those of the same package in kube-controller-manager, which cannot be imported.
 package consistency
 
 import (
@@ -17,27 +16,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale means that a cache is older than the known state of the API server, so the controller must not act
-// on it yet.
+// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
 var ErrStale = errors.New("the cache is stale")
 
-// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost,
-// because etcd was restored from an older snapshot; preconditions make the API server reject what is then
-// written because of a stale cache.
+// staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
+// because etcd was restored from an older snapshot. Preconditions still protect what is written then.
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use.
-//
-// The resourceVersions of one resource are ordered, see
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
-// resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as never stale.
+// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without the feature
+// AtomicFIFO of client-go, is never stale.
 type Store struct {
 	caches map[schema.GroupResource]cache.Store
-
-	lock sync.Mutex
-	// writes are those that the caches may not have reached.
-	writes map[cache.ObjectName][]write
+	lock   sync.Mutex
+	writes map[cache.ObjectName][]write // Those that the caches may not have reached.
 }
 
 type write struct {
@@ -66,7 +58,8 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 		read := s.caches[write.resource].LastStoreSyncResourceVersion()
 		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
 		if err == nil && order < 0 && time.Since(write.at) < staleCacheTimeout {
-			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written", ErrStale, write.resource, read, write.resourceVersion)
+			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written",
+				ErrStale, write.resource, read, write.resourceVersion)
 		}
 	}
 	delete(s.writes, owner)
