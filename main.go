@@ -84,10 +84,20 @@ func run(ctx context.Context, o *options.Options) error {
 		return fmt.Errorf("building the clientset of Foos: %w", err)
 	}
 
+	deploymentsName, err := cache.NewInformerName("deployments") // Only named informers have metrics.
+	if err != nil {
+		return err
+	}
+	defer deploymentsName.Release()
+	foosName, err := cache.NewInformerName("foos")
+	if err != nil {
+		return err
+	}
+	defer foosName.Release()
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, o.ResyncPeriod,
-		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(trim))
+		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, o.ResyncPeriod,
-		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
+		informers.WithNamespace(o.Namespace), informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	synced := []cache.InformerSynced{deployments.Informer().HasSynced, foos.Informer().HasSynced}
