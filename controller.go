@@ -129,7 +129,7 @@ func NewController(
 		foosIndexer:        fooInformer.Informer().GetIndexer(),
 		foosSynced:         fooInformer.Informer().HasSynced,
 		workqueue:          priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]()),
-		consistencyStore: consistency.NewStore(map[schema.GroupResource]cache.Store{
+		consistencyStore: consistency.NewStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
 			appsv1.Resource("deployments"):  deploymentInformer.Informer().GetStore(),
 			samplev1alpha1.Resource("foos"): fooInformer.Informer().GetStore(),
 		}),
