@@ -1109,7 +1109,7 @@ func (f *fixture) fillCaches(t testing.TB) {
 		for _, item := range items {
 			cached = append(cached, trimmed(t, item))
 		}
-		must(t, indexer.Replace(cached, ""))
+		must(t, indexer.Replace(cached, "8")) // Not older than any object.
 	}
 	f.takeRequests()
 }
