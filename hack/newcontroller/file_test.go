@@ -62,6 +62,7 @@ func TestOmit(t *testing.T) {
 		"new: end\n":                              "alternate",
 		"new: end\nnew: leave out\n":              "alternate",
 		"new: leave out\nnew: only with FULL=1\n": "alternate",
+		"foo: {" + groupApproval + ": a}\n":       "line of its own",
 	} {
 		_, err := omit(text, true)
 		wantOneLine(t, err, want)
