@@ -270,7 +270,7 @@ func (n names) renameGo(text string) (string, error) {
 	}
 }
 
-// renameMarkdown is rename for Markdown with blocks of Go code, or of diffs.
+// renameMarkdown is rename for Markdown with blocks of Go code, of diffs, or with columns.
 func (n names) renameMarkdown(text string) (string, error) {
 	const fence = "```"
 	var renamed []string
@@ -281,6 +281,14 @@ func (n names) renameMarkdown(text string) (string, error) {
 			rename = n.renameGo
 		case "diff":
 			rename = n.renameDiff
+		case "console", "shell", "text", "yaml":
+			rename = func(text string) (string, error) {
+				renamed, err := n.rename(text, false)
+				if err != nil {
+					return "", err
+				}
+				return align(text, renamed), nil
+			}
 		}
 		block, err := rename(block)
 		if err != nil {
