@@ -18,13 +18,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale means that a cache is older than the known state of the API server, so the controller must not act
-// on it yet.
+// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
 var ErrStale = errors.New("the cache is stale")
 
-// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost,
-// because etcd was restored from an older snapshot; preconditions make the API server reject what is then
-// written because of a stale cache.
+// staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
+// because etcd was restored from an older snapshot. Preconditions still protect what is written then.
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
