@@ -49,14 +49,14 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := client.Get().AbsPath("/version").Do(ctx).Error()
-	mayRetry := apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)
-	if err == nil || mayRetry || errors.Is(err, context.Canceled) {
+	isRetried := apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)
+	if err == nil || isRetried || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return Explain(err)
 }
 
-// WatchErrors logs the errors of informers' lists and watches, explained, and keeps the last one.
+// WatchErrors explains and logs the errors of informers' lists and watches, and keeps the last one.
 type WatchErrors struct{ last atomic.Pointer[error] }
 
 // HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.

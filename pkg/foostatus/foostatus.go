@@ -26,18 +26,14 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Reasons of conditions, beside those of a StalledError.
+// Reasons of conditions: those of a rollout, and from DeploymentRejected on those of a StalledError.
 const (
 	DeploymentAvailable   = "DeploymentAvailable"
 	DeploymentProgressing = "DeploymentProgressing"
 	DeploymentStalled     = "DeploymentStalled"
-)
-
-// Reasons of a StalledError, and the message of ErrResourceExists.
-const (
 	DeploymentRejected    = "DeploymentRejected"   // The message is the API server's.
 	DeploymentOverridden  = "DeploymentOverridden" // The message names the fields that others change.
-	ErrResourceExists     = "ErrResourceExists"
+	ErrResourceExists     = "ErrResourceExists"    // The message is MessageResourceExists.
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
@@ -56,8 +52,8 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err, or nil if a retry
-// may help: a StalledError that err is, or that the API server rejects the object, as Invalid, as Forbidden
+// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err, or nil if a
+// retry may help. Either err is a StalledError, or the API server rejects the object: as Invalid, Forbidden
 // (quota, policy, RBAC) or, through an admission webhook, as BadRequest or RequestEntityTooLarge.
 func AsStalled(err error) *StalledError {
 	if stalled, ok := errors.AsType[*StalledError](err); ok {

@@ -35,24 +35,16 @@ const (
 
 // Options are the values of the flags.
 type Options struct {
-	Kubeconfig, Master, Namespace string
-	KubeAPIQPS                    float64
-	KubeAPIBurst                  int
-
-	Workers      int
-	ResyncPeriod time.Duration
-	Image        string
-
-	CacheSyncTimeout, ShutdownTimeout time.Duration
-	Version                           bool
-
-	LeaderElect bool
-	Election    election.Options
-
-	HealthProbeBindAddress, MetricsBindAddress string
-
-	LoggingFormat string
-	logging       *flag.FlagSet
+	Kubeconfig, Master, Namespace                   string
+	KubeAPIQPS                                      float64
+	KubeAPIBurst, Workers                           int
+	ResyncPeriod, CacheSyncTimeout, ShutdownTimeout time.Duration
+	Image                                           string
+	Version, LeaderElect                            bool
+	Election                                        election.Options
+	HealthProbeBindAddress, MetricsBindAddress      string
+	LoggingFormat                                   string
+	logging                                         *flag.FlagSet
 }
 
 // RateLimiter returns the rate limiter that all clients share, or nil if there is no limit.
@@ -66,9 +58,7 @@ func (o *Options) RateLimiter() flowcontrol.RateLimiter {
 
 // flagGroups returns the flags by topic, in the order in which -h prints them.
 func flagGroups(o *Options) []*flag.FlagSet {
-	group := func(topic string) *flag.FlagSet { return flag.NewFlagSet(topic, flag.ContinueOnError) }
-
-	cluster := group("Cluster")
+	cluster := flag.NewFlagSet("Cluster", flag.ContinueOnError)
 	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
 		"`path` to a kubeconfig; only required out of cluster; defaults to $KUBECONFIG")
 	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the kubeconfig's")
@@ -76,20 +66,21 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0, "maximum requests per second; 0 means no limit")
 	cluster.IntVar(&o.KubeAPIBurst, "kube-api-burst", 0, "maximum burst; 0 means the requests of one second")
 
-	sync := group("Sync")
+	sync := flag.NewFlagSet("Sync", flag.ContinueOnError)
 	sync.IntVar(&o.Workers, "workers", 2, "number of Foos that are synced concurrently")
 	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second,
 		"period after which all cached Foos are synced again; 0 disables resyncs")
-	sync.StringVar(&o.Image, "image", DefaultImage, "`image` of the nginx container of all Deployments")
+	sync.StringVar(&o.Image, "image", DefaultImage, "`image` of the nginx container of each Foo")
 
-	process := group("Process")
+	process := flag.NewFlagSet("Process", flag.ContinueOnError)
 	process.DurationVar(&o.CacheSyncTimeout, "cache-sync-timeout", 2*time.Minute,
 		"time to wait for the informer caches to sync before the process exits with an error")
 	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", DefaultShutdownTimeout,
 		"time that running syncs have to finish after SIGTERM or SIGINT; a second signal ends the process at once")
 	process.BoolVar(&o.Version, "version", false, "print the version and exit")
 
-	leader, lease := group("Leader election"), &o.Election
+	leader := flag.NewFlagSet("Leader election", flag.ContinueOnError)
+	lease := &o.Election
 	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "run the workers only while holding the Lease")
 	leader.DurationVar(&lease.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
 		"time that standbys wait after the last observed renewal before they acquire the Lease")
@@ -102,20 +93,20 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	leader.StringVar(&lease.Namespace, "leader-elect-resource-namespace", "",
 		"`namespace` of the Lease; defaults to that of the Pod or, out of cluster, of the kubeconfig")
 
-	serving := group("Serving")
+	serving := flag.NewFlagSet("Serving", flag.ContinueOnError)
 	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
 		"`address`, such as :8081, to serve /livez, /readyz and /healthz at; not served by default")
 	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "",
 		"`address`, such as :8080, to serve /metrics at; not served by default")
 
-	o.logging = group("Logging")
+	o.logging = flag.NewFlagSet("Logging", flag.ContinueOnError)
 	o.logging.StringVar(&o.LoggingFormat, "logging-format", "text", "`format` of the log: text or json")
 	klog.InitFlags(o.logging)
 	return []*flag.FlagSet{cluster, sync, process, leader, serving, o.logging}
 }
 
-// Parse parses and validates the command line. For -h it writes the usage to out and returns flag.ErrHelp. Any
-// other error is about one flag. The flags of klog set its global state.
+// Parse parses and validates the command line. For -h it writes the usage to out and returns flag.ErrHelp.
+// Any other error is about one flag. The flags of klog set its global state.
 func Parse(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	groups := flagGroups(o)
@@ -152,7 +143,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 	// Instances that watch different namespaces do not stand by for each other.
 	lease.Name = cmp.Or(lease.Name, strings.TrimSuffix("sample-controller-"+o.Namespace, "-"))
 	duration, deadline, period := lease.LeaseDuration, lease.RenewDeadline, lease.RetryPeriod
-	maxPeriod := time.Duration(leaderelection.JitterFactor * float64(period))
+	minDeadline := time.Duration(leaderelection.JitterFactor * float64(period))
 	for _, check := range []struct {
 		valid             bool
 		name, requirement string
@@ -173,7 +164,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{isNamespace(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
 		{duration > 0 && duration%time.Second == 0, "leader-elect-lease-duration", "whole seconds, at least 1s"},
 		{deadline < duration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
-		{period > 0 && maxPeriod < deadline, "leader-elect-retry-period",
+		{period > 0 && minDeadline < deadline, "leader-elect-retry-period",
 			"more than 0 and less than -leader-elect-renew-deadline divided by 1.2"},
 	} {
 		if !check.valid {

@@ -86,7 +86,7 @@ func (f *fifos[T]) Push(item T) {
 	f.low[item] = f.lowItems.PushBack(item)
 }
 
-// Touch moves an item up that is added again with high priority.
+// Touch moves up an item that is added again with high priority.
 func (f *fifos[T]) Touch(item T) {
 	_, isHigh := f.high.LoadAndDelete(item)
 	if element, waitsLow := f.low[item]; isHigh && waitsLow {
