@@ -17,7 +17,7 @@ help: ## Show this help.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build $(if $(CLUSTER),,cluster) ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
+run: $(if $(CLUSTER),,cluster) build ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
 .PHONY: test
@@ -27,7 +27,7 @@ test: verify ## Test a change: generated files, gofmt, go vet, unit tests, end-t
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
 
-# Without flags, so that tests and go vet find the packages in Go's cache.
+# Without flags, as the local Kubernetes and the tests: what they have in common is compiled once.
 .PHONY: build
 build: ## Build the controller binary.
 	go build -o $(BIN)/sample-controller .
@@ -186,7 +186,7 @@ endif
 
 .PHONY: controller-runtime
 controller-runtime: ## Build the same controller written with controller-runtime, for make run WITH=controller-runtime.
-	cd hack/bench && CGO_ENABLED=0 go build -o ../../$(BIN)/controllerruntime ./controllerruntime
+	go -C hack/bench build -o ../../$(BIN)/controllerruntime ./controllerruntime
 
 # N, WORKERS and ONLY are comma-separated lists; OTHER='path -workers={workers}' adds a program; ROUNDS=3 repeats the phases that vary most.
 # KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md. GOGC and GOMEMLIMIT override the manifest's.

@@ -152,7 +152,7 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 		return "", err
 	}
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.GOOS, runtime.GOARCH, version, buildFlags)
+	fmt.Fprintln(hash, runtime.GOOS, runtime.GOARCH, version, buildFlags, withoutPlugins)
 	var sources []string
 	for _, pattern := range []string{b.modFile, strings.TrimSuffix(b.modFile, ".mod") + ".sum", "*.go"} {
 		matches, err := filepath.Glob(filepath.Join(b.sourceDir, pattern))

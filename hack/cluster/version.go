@@ -16,7 +16,7 @@ const (
 	versionVariable = "KUBERNETES"
 
 	// defaultVersion is the version in controlplane/go.mod. Each of the others has a file of its own there, for example 1.35.mod.
-	defaultVersion = "1.36"
+	defaultVersion = "1.37"
 )
 
 func minorVersion() string { return cmp.Or(os.Getenv(versionVariable), defaultVersion) }
