@@ -1,0 +1,101 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/diagnostics"
+	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
+)
+
+func requests(actions []clienttesting.Action) (requests []string) {
+	for _, action := range actions {
+		resource := action.GetResource().Resource
+		if subresource := action.GetSubresource(); subresource != "" {
+			resource += "/" + subresource
+		}
+		requests = append(requests, action.GetVerb()+" "+resource)
+	}
+	return requests
+}
+
+// That an older CRD does not store a status, or parts of it, is no error, and the log says once what to do.
+func TestOlderCRD(t *testing.T) {
+	foo := newFoo(1)
+	for name, test := range map[string]struct {
+		response runtime.Object
+		err      error
+		live     error
+		want     string // the requests
+		wantErr  bool
+		logged   int
+	}{
+		"without status subresource":   {nil, apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"), nil, "update foos/status, get foos", false, 1},
+		"with availableReplicas alone": {foo, nil, nil, "update foos/status", false, 1},
+		"Foo is gone": {nil, apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"),
+			apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"), "update foos/status, get foos", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &fake.Clientset{}
+			client.AddReactor("update", "foos", returning(test.response, test.err))
+			client.AddReactor("get", "foos", returning(foo, test.live))
+			control := newControl(nil, client, consistency.NewStore(nil))
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			for range 3 {
+				client.ClearActions()
+				_, err := control.UpdateFooStatus(klog.NewContext(t.Context(), logger), foo, samplev1alpha1.FooStatus{Replicas: 1})
+				if (err != nil) != test.wantErr {
+					t.Fatal(err)
+				}
+				if got := strings.Join(requests(client.Actions()), ", "); got != test.want {
+					t.Errorf("requests = %q, want %q", got, test.want)
+				}
+			}
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if count := strings.Count(log, diagnostics.InstallCommand); count != test.logged {
+				t.Errorf("the log says %d times how to update the CRD, want %d", count, test.logged)
+			}
+			for _, action := range client.Actions() { // Otherwise client-go would log a warning for each field.
+				if update, ok := action.(clienttesting.UpdateActionImpl); ok && update.UpdateOptions.FieldValidation != metav1.FieldValidationIgnore {
+					t.Errorf("the status is written with field validation %q", update.UpdateOptions.FieldValidation)
+				}
+			}
+		})
+	}
+}
+
+// A creation that is not the first one of a Foo, or of its generation, is preceded by a live read of the Foo.
+func TestRepeatedCreation(t *testing.T) {
+	foo, deployment := newFoo(1), &appsv1.Deployment{}
+	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
+	sampleClient.AddReactor("get", "foos", returning(foo, nil))
+	control := newControl(kubeClient, sampleClient, consistency.NewStore(nil))
+	observed := newFoo(2)
+	observed.Status.ObservedGeneration = 1
+	for i, test := range []struct {
+		foo       *samplev1alpha1.Foo
+		liveReads int // so far
+	}{{foo, 0}, {foo, 1}, {newFoo(2), 1}, {observed, 2}} {
+		if _, err := control.CreateOrPatchDeployment(t.Context(), test.foo, nil, deployment); err != nil {
+			t.Error(err)
+		}
+		if got := len(sampleClient.Actions()); got != test.liveReads {
+			t.Errorf("creation %d: %d live reads, want %d", i+1, got, test.liveReads)
+		}
+	}
+}
