@@ -18,28 +18,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrStale means that a cache is older than the known state of the API server, so the controller must not act
-// on it yet.
+// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
 var ErrStale = errors.New("the cache is stale")
 
-// staleCacheTimeout is how long a cache may be older than a write. After it the write is assumed lost,
-// because etcd was restored from an older snapshot; preconditions make the API server reject what is then
-// written because of a stale cache.
+// staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
+// because etcd was restored from an older snapshot. Preconditions still protect what is written then.
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use.
-//
-// The resourceVersions of one resource are ordered, see
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
-// resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as stale. Versions that
-// cannot be compared do not.
+// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without the feature
+// AtomicFIFO of client-go, is stale; versions that cannot be compared are not.
 type Store struct {
 	stores map[schema.GroupResource]LastSyncRVGetter
-
-	lock sync.Mutex
-	// writes are those that the caches may not have reached.
-	writes map[cache.ObjectName][]write
+	lock   sync.Mutex
+	writes map[cache.ObjectName][]write // Those that the caches may not have reached.
 }
 
 // LastSyncRVGetter is a cache that knows the resourceVersion that it has reached, such as a cache.Store.

@@ -7,12 +7,17 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -20,13 +25,14 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/diagnostics"
+	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/pacing"
 )
 
-// Control makes requests, and records each write of a Deployment: in the consistency store, whose cache is stale
-// until it has what was written, and in the pacer. If a live read shows that a cache is stale, the error of a
-// method wraps consistency.ErrStale.
+// Control makes requests. It records each write in the consistency store, and each answer to a write of a
+// Deployment in the pacer. If a live read shows that a cache is stale, the error wraps consistency.ErrStale.
 type Control struct {
 	kubeclientset    kubernetes.Interface
 	sampleclientset  clientset.Interface
@@ -47,9 +53,105 @@ func New(
 	}
 }
 
-// ensureCurrent reads a Foo from the API server, and returns an error if that one has another UID or spec
-// than the cached Foo, or is being deleted. Generations are not compared: after etcd was restored from an
-// older snapshot they may be equal.
+// CreateDeployment creates the desired Deployment of a Foo, and returns the response. Unless it is the first
+// one, a live read shows that the Foo is neither gone nor renamed. If the API server has a Deployment of that
+// name, another live read shows whether this is a name conflict or the cache is stale.
+func (c *Control) CreateDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
+	if foo.Status.ObservedGeneration != 0 || c.pacer.HasWritten(foo, desired.Name) { // It is not the first.
+		if err := c.ensureCurrent(ctx, foo); err != nil {
+			return nil, err
+		}
+	}
+	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.fieldManager})
+	if !apierrors.IsAlreadyExists(err) {
+		return created, c.answered(ctx, foo, "Created Deployment", desired.Name, created, err)
+	}
+	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).V(4).Info("Deployment exists; read it from the API server",
+		"resourceVersion", existing.ResourceVersion)
+	if !ownership.Controls(foo, existing) {
+		return nil, foostatus.NameConflict(existing.Name)
+	}
+	c.expect(foo, appsv1.Resource("deployments"), existing)
+	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
+}
+
+// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that.
+func (c *Control) CreateOrPatchDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
+	if found == nil {
+		return c.CreateDeployment(ctx, foo, desired)
+	}
+	return c.PatchDeployment(ctx, foo, found, desired)
+}
+
+// PatchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and
+// returns the response. The error is a conflict if the Deployment has changed since.
+func (c *Control) PatchDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
+	patch, err := mergePatch(found, desired)
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).V(4).Info("Patching Deployment", "patch", string(patch))
+	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.fieldManager})
+	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
+}
+
+// mergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of
+// current, the precondition. Fields that this version of the Go types does not have survive.
+func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
+	unversioned := current.DeepCopy()
+	unversioned.ResourceVersion = ""
+	before, err := json.Marshal(unversioned)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(desired)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, appsv1.Deployment{})
+}
+
+// DeleteDeployment deletes a superseded Deployment of a Foo after live reads of the Foo, which may need it
+// again, and of the current one, which may be gone. The error is a conflict if superseded has changed.
+func (c *Control) DeleteDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment,
+) error {
+	if err := c.ensureCurrent(ctx, foo); err != nil {
+		return err
+	}
+	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
+	live, err := client.Get(ctx, current.Name, metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	case err != nil, !ownership.Controls(foo, live), !foostatus.CanTakeOver(live):
+		return fmt.Errorf("%w: Deployment %q has changed", consistency.ErrStale, current.Name)
+	}
+	klog.FromContext(ctx).V(4).Info("Read Deployment from the API server; it can take over",
+		"current", klog.KObj(live))
+	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: Deployment %q is gone", consistency.ErrStale, superseded.Name)
+	}
+	return c.answered(ctx, foo, "Deleted superseded Deployment", superseded.Name, nil, err)
+}
+
+// ensureCurrent returns an error if a live read finds a Foo with another UID or spec, or one that is being
+// deleted. Generations are not compared: after etcd was restored from an older snapshot they may be equal.
 func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
 	client := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
@@ -64,8 +166,34 @@ func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) er
 	return nil
 }
 
-// UpdateFooStatus updates the status of a Foo if it differs, and nothing else of the Foo. It returns the Foo as it
-// is stored. That an older CRD does not store the status, or parts of it, is no error.
+// answered records a write that the API server has accepted or rejected; the latter becomes a StalledError.
+func (c *Control) answered(
+	ctx context.Context, foo *samplev1alpha1.Foo, message, name string, stored *appsv1.Deployment, err error,
+) error {
+	stalled := foostatus.AsStalled(err)
+	if err != nil && stalled == nil {
+		return err
+	}
+	c.pacer.Answered(ctx, foo, name)
+	if stalled != nil {
+		return stalled
+	}
+	logger := klog.FromContext(ctx)
+	if stored != nil { // Nothing is stored after a deletion.
+		logger = klog.LoggerWithValues(logger, "resourceVersion", stored.ResourceVersion)
+		c.expect(foo, appsv1.Resource("deployments"), stored)
+	}
+	logger.V(2).Info(message)
+	return nil
+}
+
+// expect makes the next sync of a Foo wait until the cache has an object as it is now.
+func (c *Control) expect(foo *samplev1alpha1.Foo, resource schema.GroupResource, object metav1.Object) {
+	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), resource, object.GetResourceVersion())
+}
+
+// UpdateFooStatus updates the status of a Foo if it differs, and nothing else. It returns the Foo as it is
+// stored. That an older CRD does not store the status, or parts of it, is no error.
 func (c *Control) UpdateFooStatus(
 	ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus,
 ) (*samplev1alpha1.Foo, error) {
@@ -88,8 +216,7 @@ func (c *Control) UpdateFooStatus(
 		return nil, err
 	}
 	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	resource := samplev1alpha1.Resource("foos")
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), resource, updated.ResourceVersion)
+	c.expect(foo, samplev1alpha1.Resource("foos"), updated)
 	if !equality.Semantic.DeepEqual(updated.Status, status) {
 		c.olderCRD.Do(func() {
 			logger.Error(nil, "The CRD of Foo is older than this controller and does not store its status",

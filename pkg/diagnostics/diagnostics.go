@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -27,34 +26,37 @@ const InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
 func Explain(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)", InstallCommand, err)
+		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)",
+			InstallCommand, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("permission denied; grant this verb and resource with RBAC: %w", err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server rejected the credentials; check the user in the kubeconfig, or the Pod's service account: %w", err)
+		return fmt.Errorf("the API server rejected the credentials; "+
+			"check the user in the kubeconfig, or the Pod's service account: %w", err)
 	case apierrors.ReasonForError(err) != "":
 		return fmt.Errorf("the API server returned an error: %w", err)
-	case errors.As(err, new(*url.Error)), errors.As(err, new(net.Error)):
+	case errors.As(err, new(net.Error)):
 		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
 	default:
-		return fmt.Errorf("the API server's response cannot be decoded; fix the field that the error names: %w", err)
+		return fmt.Errorf("the API server's response cannot be decoded; "+
+			"fix the field that the error names: %w", err)
 	}
 }
 
-// CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once. An
-// API server that responds with an error is no reason to end: the informers retry.
+// CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once.
+// Another error of the API server is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	err := client.Get().AbsPath("/version").Do(ctx).Error()
-	if err == nil || errors.Is(err, context.Canceled) || (apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)) {
+	isRetried := apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)
+	if err == nil || isRetried || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return Explain(err)
 }
 
-// WatchErrors logs the errors of informers' lists and watches, each in one line that says what to do, and
-// keeps the last one.
+// WatchErrors explains and logs the errors of informers' lists and watches, and keeps the last one.
 type WatchErrors struct{ last atomic.Pointer[error] }
 
 // HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.
@@ -70,7 +72,8 @@ func HandleWatchErrors(informers ...cache.SharedIndexInformer) (*WatchErrors, er
 
 // handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
 func (w *WatchErrors) handle(ctx context.Context, reflector *cache.Reflector, err error) {
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
+	if ended || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		return
 	}

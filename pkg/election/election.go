@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -26,8 +27,7 @@ import (
 )
 
 var (
-	// ErrLost means that the Lease could not be renewed in time. The process has to exit: another instance may
-	// be the leader.
+	// ErrLost means that the Lease was not renewed in time. The process has to exit: another one may lead.
 	ErrLost = errors.New("leader election lost: another instance may be the leader now")
 	// ErrNotLeading is the error of a write by an instance that is not the leader.
 	ErrNotLeading = errors.New("this instance does not hold the leader election Lease")
@@ -35,8 +35,7 @@ var (
 
 // Options are the parameters of an election.
 type Options struct {
-	// Namespace and Name are the Lease's.
-	Namespace, Name string
+	Namespace, Name string // Of the Lease.
 	// LeaseDuration, RenewDeadline and RetryPeriod are those of leaderelection.LeaderElectionConfig.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
@@ -45,14 +44,12 @@ type Options struct {
 
 // Elector takes part in an election.
 type Elector struct {
-	options Options
-	lock    *observedLock
-	// inFlight is the number of writes to which the API server has not responded.
-	inFlight atomic.Int64
+	options  Options
+	lock     *observedLock
+	inFlight atomic.Int64 // Writes to which the API server has not responded.
 }
 
-// New returns an elector with a client of its own: config must have no rate limit, so that nothing delays a
-// renewal.
+// New returns an elector with a client of its own. config must have no rate limit: it delays renewals.
 func New(config *rest.Config, options Options) (*Elector, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -77,10 +74,9 @@ func newElector(lock resourcelock.Interface, options Options) *Elector {
 	}}
 }
 
-// Run acquires the Lease and then calls lead with ctx. Once lead has returned it releases the Lease, never
-// before; after an error of lead, which it returns, the Lease is left to expire. If ctx is done before the
-// Lease is acquired, Run returns nil and does not call lead. If the Lease is lost it returns ErrLost at once,
-// while lead is running: the process has to exit.
+// Run acquires the Lease, calls lead with ctx, and releases the Lease once lead has returned. If lead returns
+// an error, so does Run, and the Lease is left to expire. If ctx is done before the Lease is acquired, Run
+// returns nil. If the Lease is lost it returns ErrLost while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -89,7 +85,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		RenewDeadline: e.options.RenewDeadline,
 		RetryPeriod:   e.options.RetryPeriod,
 		Name:          e.options.Name,
-		// ReleaseOnCancel is not set: release compares the holder before it gives up the Lease.
+		// ReleaseOnCancel is not set: release compares the holder first.
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(started) },
 			OnStoppedLeading: func() { close(stopped) },
@@ -124,14 +120,14 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		return leadErr // Requests that were cancelled may still be applied: the Lease has to expire.
 	}
 	if err := e.release(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to release the Lease; standbys wait until it expires", "lease", e.lock.Describe())
+		klog.FromContext(ctx).Error(err, "Failed to release the Lease; standbys wait until it expires",
+			"lease", e.lock.Describe())
 	}
 	return nil
 }
 
-// release waits for the writes in flight and then releases the Lease if this instance holds it, so that a
-// standby need not wait until it expires. client-go's own release does not compare the holder with the one
-// that it reads, and so a process that was suspended would take the Lease from its new holder.
+// release waits for the writes in flight and then releases the Lease if this instance holds it. That of
+// client-go does not compare the holder: a process that was suspended would take the Lease from a new one.
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
@@ -144,17 +140,14 @@ func (e *Elector) release(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("a write is still in flight: %w", err)
 	}
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error { // A renewal that was cancelled may have been applied.
+	// A renewal that was cancelled may have been applied, and cause a conflict.
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		record, _, err := e.lock.Get(ctx)
 		if err != nil || record.HolderIdentity != e.lock.Identity() {
 			return err
 		}
-		return e.lock.Update(ctx, resourcelock.LeaderElectionRecord{
-			LeaderTransitions:    record.LeaderTransitions,
-			LeaseDurationSeconds: 1,
-			AcquireTime:          record.AcquireTime,
-			RenewTime:            record.RenewTime,
-		})
+		record.HolderIdentity, record.LeaseDurationSeconds = "", 1
+		return e.lock.Update(ctx, *record)
 	})
 }
 
@@ -174,16 +167,15 @@ func (e *Elector) Check() error {
 	return nil
 }
 
-// elapsed returns the time since then by the clock that shows more: the monotonic clock stands still while
-// the machine is suspended, and the wall clock may be set back.
+// elapsed returns the time since then by the clock that shows more: while the machine is suspended the
+// monotonic clock stands still, and the wall clock may be set back.
 func elapsed(then time.Time) time.Duration {
 	now := time.Now()
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the
-// leader. Thus a process that was suspended, or whose Lease was taken away, does not complete what it was
-// about to write.
+// leader: a process that was suspended does not complete what it was about to write.
 func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if request.Method == http.MethodGet {
@@ -203,5 +195,66 @@ func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements http.RoundTripper.
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
+// observedLock observes in the responses of the API server whether this instance holds the Lease.
+type observedLock struct {
+	resourcelock.Interface
+	// renewed is when the last renewal was sent (standbys count from later), or nil if the Lease is not held.
+	renewed atomic.Pointer[time.Time]
+	// forbiddenSince maps a verb to when it became forbidden. After forbiddenTimeout, endElection is called.
+	forbiddenSince   map[string]time.Time
+	forbiddenTimeout time.Duration
+	endElection      context.CancelCauseFunc
+}
+
+func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.Identity() {
+		l.renewed.Store(nil)
+	}
+	l.observeForbidden(ctx, "get", err)
+	return record, raw, err
+}
+
+func (l *observedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent := time.Now()
+	return l.observeWrite(ctx, "create", sent, record, l.Interface.Create(ctx, record))
+}
+
+func (l *observedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent := time.Now()
+	return l.observeWrite(ctx, "update", sent, record, l.Interface.Update(ctx, record))
+}
+
+func (l *observedLock) observeWrite(
+	ctx context.Context, verb string, sent time.Time, record resourcelock.LeaderElectionRecord, err error,
+) error {
+	l.observeForbidden(ctx, verb, err)
+	switch {
+	case err == nil && record.HolderIdentity == l.Identity():
+		l.renewed.Store(&sent)
+		clear(l.forbiddenSince) // While the Lease is held, it need not be read.
+	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+		l.renewed.Store(nil) // The Lease was released, or another client has written or deleted it.
+	}
+	return err
+}
+
+// observeForbidden logs when the API server begins to forbid a verb, and ends the election if that lasts.
+func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
+	if !apierrors.IsForbidden(err) {
+		delete(l.forbiddenSince, verb)
+		return
+	}
+	err = fmt.Errorf("the Lease of the leader election cannot be used; "+
+		"grant the verb and resource named here with RBAC, or use another Lease with "+
+		"-leader-elect-resource-name and -leader-elect-resource-namespace: %w", err)
+	since, ok := l.forbiddenSince[verb]
+	if !ok {
+		l.forbiddenSince[verb] = time.Now()
+		klog.FromContext(ctx).Error(err, "Access to the Lease is forbidden; retrying")
+	} else if time.Since(since) >= l.forbiddenTimeout {
+		l.endElection(err)
+	}
+}

@@ -6,44 +6,42 @@
 package foostatus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Reasons of conditions, beside those of a StalledError.
+// Reasons of conditions: those of a rollout, and from DeploymentRejected on those of a StalledError.
 const (
 	DeploymentAvailable   = "DeploymentAvailable"
 	DeploymentProgressing = "DeploymentProgressing"
 	DeploymentStalled     = "DeploymentStalled"
-)
-
-// Reasons of a StalledError.
-const (
-	// DeploymentRejected is the reason if the message is the API server's.
-	DeploymentRejected = "DeploymentRejected"
-	// ErrResourceExists is the reason if the message is MessageResourceExists.
-	ErrResourceExists     = "ErrResourceExists"
+	DeploymentRejected    = "DeploymentRejected"   // The message is the API server's.
+	DeploymentOverridden  = "DeploymentOverridden" // The message names the fields that others change.
+	ErrResourceExists     = "ErrResourceExists"    // The message is MessageResourceExists.
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
 // StalledError is what stalls a Foo: a retry does not fix it, a user has to act. It is reported in the
 // Stalled condition.
 type StalledError struct {
-	// Reason is one word in CamelCase.
-	Reason string
-	// Message is for people.
-	Message string
+	Reason  string // One word in CamelCase.
+	Message string // For people.
 }
 
 // Error returns the message.
@@ -54,31 +52,59 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err: a StalledError
-// that err is, or that the API server rejects the object itself. It does so as Invalid, as Forbidden (quota,
-// policy, missing permission), or, through an admission webhook, as BadRequest or RequestEntityTooLarge.
-// AsStalled returns nil if a retry may help. In a namespace that is being deleted every object is Forbidden,
-// which is not about the object.
+// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err, or nil if a
+// retry may help. Either err is a StalledError, or the API server rejects the object: as Invalid, Forbidden
+// (quota, policy, RBAC) or, through an admission webhook, as BadRequest or RequestEntityTooLarge.
 func AsStalled(err error) *StalledError {
 	if stalled, ok := errors.AsType[*StalledError](err); ok {
 		return stalled
 	}
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
+	// In a namespace that is being deleted every object is Forbidden.
 	if !rejected || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
 	return &StalledError{Reason: DeploymentRejected, Message: truncated(err.Error())}
 }
 
+// Overridden returns the error that names the differences, or nil if there are none. An error that the status
+// of the Foo reports already stays, with its text.
+func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
+	reported := Reported(foo, DeploymentOverridden)
+	if reported != nil || !differences.Exist() {
+		return reported
+	}
+	return &StalledError{Reason: DeploymentOverridden, Message: truncated(differences.String())}
+}
+
+// RejectedOrOverridden returns what stalls a Foo whose Deployment differs and may not be written yet, because
+// the last write was rejected, as the Foo reports, or undone.
+func RejectedOrOverridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
+	if rejected := Reported(foo, DeploymentRejected); rejected != nil {
+		return rejected
+	}
+	return Overridden(foo, differences)
+}
+
+// Reported returns the error of a reason that the status of a Foo reports for its latest generation, or nil.
+func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
+	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
+	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
+		return nil
+	}
+	return &StalledError{Reason: condition.Reason, Message: condition.Message}
+}
+
 // IsObserved reports whether the status of a Foo is about its latest generation.
 func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
-// New returns the status of a Foo with the given Deployment, if it has one, and the given error, if it is
-// stalled. One of the two must be given. The lastTransitionTime of a condition changes only if its status
-// does.
-func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *StalledError) samplev1alpha1.FooStatus {
-	status := samplev1alpha1.FooStatus{ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions)}
+// New returns the status of a Foo with a Deployment, which may be nil if err is given. The lastTransitionTime
+// of a condition changes only if its status does.
+func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledError) samplev1alpha1.FooStatus {
+	status := samplev1alpha1.FooStatus{
+		ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions),
+	}
 	if deployment != nil {
 		status.AvailableReplicas = deployment.Status.AvailableReplicas
 		status.Replicas = deployment.Status.Replicas
@@ -89,8 +115,8 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
 		LastTransitionTime: metav1.Now().Rfc3339Copy(), // As the API server stores it.
 	}
-	if stalled != nil {
-		ready.Reason, ready.Message = stalled.Reason, stalled.Message
+	if err != nil {
+		ready.Reason, ready.Message = err.Reason, err.Message
 	} else {
 		ready.Reason, ready.Message = RolloutStatus(deployment)
 	}
@@ -98,7 +124,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 		ready.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
-	if stalled == nil && ready.Reason != DeploymentStalled {
+	if err == nil && ready.Reason != DeploymentStalled {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
 		return status
 	}
@@ -107,11 +133,49 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, stalled *Stalle
 	return status
 }
 
+// RolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
+func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
+	if deployment.DeletionTimestamp != nil {
+		return DeploymentProgressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
+	}
+	status, desired := deployment.Status, desiredReplicas(deployment)
+	message = fmt.Sprintf("%d of %d replicas available", status.AvailableReplicas, desired)
+	if IsAvailable(deployment) {
+		return DeploymentAvailable, message
+	}
+	for _, c := range status.Conditions {
+		// See https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
+		cannotCreatePods := c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+		doesNotProgress := c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
+		if cannotCreatePods || doesNotProgress {
+			return DeploymentStalled, truncated(message + ": " + c.Message)
+		}
+	}
+	return DeploymentProgressing, message
+}
+
+// IsAvailable reports whether all desired replicas, and no others, run the newest Pod template and are
+// available. Without desired replicas it is true once the last one is gone.
+func IsAvailable(deployment *appsv1.Deployment) bool {
+	status, desired := deployment.Status, desiredReplicas(deployment)
+	return deployment.DeletionTimestamp == nil && status.ObservedGeneration >= deployment.Generation &&
+		status.AvailableReplicas >= desired && status.UpdatedReplicas == desired && status.Replicas == desired
+}
+
+// CanTakeOver reports whether a Deployment can replace another: it is available, or no replicas are desired.
+func CanTakeOver(deployment *appsv1.Deployment) bool {
+	return IsAvailable(deployment) || desiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
+}
+
+// desiredReplicas returns spec.replicas, or the API server's default.
+func desiredReplicas(deployment *appsv1.Deployment) int32 {
+	return ptr.Deref(deployment.Spec.Replicas, 1)
+}
+
 // maxMessageLength is the maximum length of the message of a metav1.Condition.
 const maxMessageLength = 32768
 
-// truncated cuts a message that is too long, such as one that contains the reasons of many admission
-// policies.
+// truncated cuts a message that is too long, such as one with the reasons of many admission policies.
 func truncated(message string) string {
 	if len(message) <= maxMessageLength {
 		return message
@@ -120,42 +184,52 @@ func truncated(message string) string {
 	return strings.ToValidUTF8(message[:maxMessageLength-len(ellipsis)], "") + ellipsis
 }
 
-// RolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
-func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
-	if deployment.DeletionTimestamp != nil {
-		return DeploymentProgressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
+// Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no
+// Deployment. They are computed when they are printed, so that a log line that is disabled costs nothing.
+type Differences struct{ Found, Desired *appsv1.Deployment }
+
+// Exist reports whether anything differs. Values that are equal to the API server, such as the quantities
+// 1000m and 1, or an empty list and none, do not.
+func (d Differences) Exist() bool { return !equality.Semantic.DeepEqual(d.Found, d.Desired) }
+
+// String returns each field with its desired value and the one that was found.
+func (d Differences) String() string {
+	if d.Found == nil {
+		return fmt.Sprintf("Deployment %q: desired, found nothing", d.Desired.Name)
 	}
-	message = fmt.Sprintf("%d of %d replicas available", deployment.Status.AvailableReplicas, desiredReplicas(deployment))
-	if IsAvailable(deployment) {
-		return DeploymentAvailable, message
-	}
-	for _, condition := range deployment.Status.Conditions {
-		// See https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
-		cannotCreatePods := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
-		doesNotProgress := condition.Type == appsv1.DeploymentProgressing && condition.Status == corev1.ConditionFalse
-		if cannotCreatePods || doesNotProgress {
-			return DeploymentStalled, truncated(message + ": " + condition.Message)
+	found, desired := fieldsOf(d.Found), fieldsOf(d.Desired)
+	var differences []string
+	for _, field := range slices.Sorted(maps.Keys(desired)) {
+		if value := cmp.Or(found[field], "nothing"); value != desired[field] {
+			differences = append(differences, fmt.Sprintf("%s: desired %s, found %s", field, desired[field], value))
 		}
 	}
-	return DeploymentProgressing, message
+	return strings.Join(differences, "; ")
 }
 
-// IsAvailable reports whether all desired replicas, and no others, run the newest Pod template and are
-// available. A Deployment without desired replicas is available as soon as the Deployment controller has
-// removed the last one.
-func IsAvailable(deployment *appsv1.Deployment) bool {
-	status, desired := deployment.Status, desiredReplicas(deployment)
-	return deployment.DeletionTimestamp == nil && status.ObservedGeneration >= deployment.Generation &&
-		status.AvailableReplicas >= desired && status.UpdatedReplicas == desired && status.Replicas == desired
+// fieldsOf returns the values of fields by their paths, such as spec.template.spec.containers[nginx].image.
+func fieldsOf(deployment *appsv1.Deployment) map[string]string {
+	fields := map[string]string{}
+	object, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment) // It has no unknown types.
+	flatten("", object, fields)
+	return fields
 }
 
-// CanTakeOver reports whether a Deployment can replace another one: it is available, or no replicas are
-// desired.
-func CanTakeOver(deployment *appsv1.Deployment) bool {
-	return IsAvailable(deployment) || desiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
-}
-
-// desiredReplicas returns spec.replicas, or the API server's default.
-func desiredReplicas(deployment *appsv1.Deployment) int32 {
-	return ptr.Deref(deployment.Spec.Replicas, 1)
+func flatten(path string, value any, into map[string]string) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, field := range value {
+			flatten(strings.TrimPrefix(path+"."+key, "."), field, into)
+		}
+	case []any:
+		for i, item := range value {
+			index := strconv.Itoa(i)
+			if named, ok := item.(map[string]any); ok && named["name"] != nil {
+				index = fmt.Sprint(named["name"])
+			}
+			flatten(fmt.Sprintf("%s[%s]", path, index), item, into)
+		}
+	default:
+		into[path] = fmt.Sprintf("%#v", value)
+	}
 }

@@ -17,27 +17,28 @@ import (
 )
 
 // Load returns a client configuration without rate limits, and the default namespace: those of the kubeconfig
-// (of all that it lists if it is $KUBECONFIG), with master instead of the server's address unless that is
-// empty; or, if both are empty, those of the Pod in which the process runs. The error says what to set.
+// ($KUBECONFIG may list several), with master as the server's address if it is given; or, if both are empty,
+// those of the Pod in which the process runs. The error says what to set.
 func Load(kubeconfig, master string) (config *rest.Config, namespace string, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
-	if paths := filepath.SplitList(kubeconfig); len(paths) > 1 && kubeconfig == os.Getenv(clientcmd.RecommendedConfigPathEnvVar) {
+	paths := filepath.SplitList(kubeconfig)
+	if len(paths) > 1 && kubeconfig == os.Getenv(clientcmd.RecommendedConfigPathEnvVar) {
 		rules = &clientcmd.ClientConfigLoadingRules{Precedence: paths}
 	}
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err = loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
+	switch {
+	case clientcmd.IsEmptyConfig(err):
 		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, " +
 			"or run in a Pod with the token of its service account")
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("the kubeconfig %q cannot be used; check -kubeconfig and KUBECONFIG: %w", kubeconfig, err)
+	case err != nil:
+		return nil, "", fmt.Errorf("the kubeconfig %q cannot be used; check -kubeconfig and KUBECONFIG: %w",
+			kubeconfig, err)
 	}
 	config.QPS = -1
-	// Request bodies are small, and JSON is what each server and proxy accepts. Responses to lists and watches
-	// are large, and cost less in protobuf. Custom resources do not support it and are returned in JSON, see
-	// https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
+	// Each server and proxy accepts JSON. Lists and watches are large, and cost less in protobuf, which custom
+	// resources do not support.
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	namespace, _, err = loader.Namespace()

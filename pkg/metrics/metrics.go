@@ -16,34 +16,29 @@ type Result string
 
 // The results of a sync.
 const (
-	Success Result = "success"
-	// Conflict means that an object has just been changed or deleted by another client.
-	Conflict Result = "conflict"
-	// Stale means that a cache has not caught up with the API server.
-	Stale Result = "stale"
-	// Stalled means that a user has to act, as the Foo's status says.
-	Stalled Result = "stalled"
-	Error   Result = "error"
+	Success  Result = "success"
+	Conflict Result = "conflict" // Another client has just changed or deleted an object.
+	Stale    Result = "stale"    // A cache has not caught up with the API server.
+	Stalled  Result = "stalled"  // A user has to act, as the Foo's status says.
+	Error    Result = "error"
 )
-
-const subsystem = "sample_controller"
 
 var (
 	syncs = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: "syncs_total", StabilityLevel: metrics.ALPHA,
+		Name: "sample_controller_syncs_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of syncs of a Foo by result: success, conflict, stale, stalled or error.",
 	}, []string{"result"})
 	duration = metrics.NewHistogram(&metrics.HistogramOpts{
-		Subsystem: subsystem, Name: "sync_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Name: "sample_controller_sync_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Duration of the syncs of a Foo in seconds.",
 		Buckets: metrics.ExponentialBuckets(0.00001, 4, 12), // 10 µs to 42 s
 	})
 	panics = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: "sync_panics_total", StabilityLevel: metrics.ALPHA,
+		Name: "sample_controller_sync_panics_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of syncs of a Foo that panicked.",
 	})
 	activeWorkers = metrics.NewGauge(&metrics.GaugeOpts{
-		Subsystem: subsystem, Name: "active_workers", StabilityLevel: metrics.ALPHA,
+		Name: "sample_controller_active_workers", StabilityLevel: metrics.ALPHA,
 		Help: "Number of workers that are syncing a Foo.",
 	})
 )
@@ -51,7 +46,7 @@ var (
 func init() {
 	legacyregistry.MustRegister(syncs, duration, panics, activeWorkers)
 	for _, result := range []Result{Success, Conflict, Stale, Stalled, Error} {
-		syncs.WithLabelValues(string(result)) // A series that starts at 0 makes the first increase visible to rate().
+		syncs.WithLabelValues(string(result)) // A series that starts at 0 shows the first increase to rate().
 	}
 }
 

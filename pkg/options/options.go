@@ -35,26 +35,16 @@ const (
 
 // Options are the values of the flags.
 type Options struct {
-	Kubeconfig       string
-	Master           string
-	Namespace        string
-	KubeAPIQPS       float64
-	KubeAPIBurst     int
-	Workers          int
-	ResyncPeriod     time.Duration
-	Image            string
-	CacheSyncTimeout time.Duration
-	ShutdownTimeout  time.Duration
-	Version          bool
-
-	LeaderElect bool
-	Election    election.Options
-
-	HealthProbeBindAddress string
-	MetricsBindAddress     string
-
-	LoggingFormat string
-	logging       *flag.FlagSet
+	Kubeconfig, Master, Namespace                   string
+	KubeAPIQPS                                      float64
+	KubeAPIBurst, Workers                           int
+	ResyncPeriod, CacheSyncTimeout, ShutdownTimeout time.Duration
+	Image                                           string
+	Version, LeaderElect                            bool
+	Election                                        election.Options
+	HealthProbeBindAddress, MetricsBindAddress      string
+	LoggingFormat                                   string
+	logging                                         *flag.FlagSet
 }
 
 // RateLimiter returns the rate limiter that all clients share, or nil if there is no limit.
@@ -62,62 +52,61 @@ func (o *Options) RateLimiter() flowcontrol.RateLimiter {
 	if o.KubeAPIQPS == 0 {
 		return nil
 	}
-	return flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS))))
+	burst := cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS)))
+	return flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), burst)
 }
 
 // flagGroups returns the flags by topic, in the order in which -h prints them.
 func flagGroups(o *Options) []*flag.FlagSet {
-	group := func(topic string) *flag.FlagSet { return flag.NewFlagSet(topic, flag.ContinueOnError) }
-
-	cluster := group("Cluster")
+	cluster := flag.NewFlagSet("Cluster", flag.ContinueOnError)
 	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
 		"`path` to a kubeconfig; only required out of cluster; defaults to $KUBECONFIG")
-	cluster.StringVar(&o.Master, "master", "", "`address` of the Kubernetes API server; overrides any value in the kubeconfig")
+	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the kubeconfig's")
 	cluster.StringVar(&o.Namespace, "namespace", "", "`namespace` to watch; defaults to all namespaces")
-	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0,
-		"maximum requests per second to the API server; 0 means no client-side limit")
-	cluster.IntVar(&o.KubeAPIBurst, "kube-api-burst", 0,
-		"maximum burst of requests beyond -kube-api-qps; 0 means as many as -kube-api-qps allows in a second")
+	cluster.Float64Var(&o.KubeAPIQPS, "kube-api-qps", 0, "maximum requests per second; 0 means no limit")
+	cluster.IntVar(&o.KubeAPIBurst, "kube-api-burst", 0, "maximum burst; 0 means the requests of one second")
 
-	sync := group("Sync")
+	sync := flag.NewFlagSet("Sync", flag.ContinueOnError)
 	sync.IntVar(&o.Workers, "workers", 2, "number of Foos that are synced concurrently")
-	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second, "period after which all cached Foos are synced again; 0 disables resyncs")
-	sync.StringVar(&o.Image, "image", DefaultImage, "`image` of the nginx container in the Deployments of all Foos")
+	sync.DurationVar(&o.ResyncPeriod, "resync-period", 30*time.Second,
+		"period after which all cached Foos are synced again; 0 disables resyncs")
+	sync.StringVar(&o.Image, "image", DefaultImage, "`image` of the nginx container of each Foo")
 
-	process := group("Process")
+	process := flag.NewFlagSet("Process", flag.ContinueOnError)
 	process.DurationVar(&o.CacheSyncTimeout, "cache-sync-timeout", 2*time.Minute,
 		"time to wait for the informer caches to sync before the process exits with an error")
 	process.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", DefaultShutdownTimeout,
 		"time that running syncs have to finish after SIGTERM or SIGINT; a second signal ends the process at once")
 	process.BoolVar(&o.Version, "version", false, "print the version and exit")
 
-	leader := group("Leader election")
-	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "run the workers only while this instance holds the Lease, so that several replicas are highly available")
-	leader.DurationVar(&o.Election.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+	leader := flag.NewFlagSet("Leader election", flag.ContinueOnError)
+	lease := &o.Election
+	leader.BoolVar(&o.LeaderElect, "leader-elect", false, "run the workers only while holding the Lease")
+	leader.DurationVar(&lease.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
 		"time that standbys wait after the last observed renewal before they acquire the Lease")
-	leader.DurationVar(&o.Election.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+	leader.DurationVar(&lease.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"time that the leader retries to renew the Lease before it stops leading and exits")
-	leader.DurationVar(&o.Election.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
+	leader.DurationVar(&lease.RetryPeriod, "leader-elect-retry-period", 2*time.Second,
 		"time between two renewals of the Lease; standbys try to acquire it after one to 2.2 times as long")
-	leader.StringVar(&o.Election.Name, "leader-elect-resource-name", "",
+	leader.StringVar(&lease.Name, "leader-elect-resource-name", "",
 		"`name` of the Lease; defaults to sample-controller, and with -namespace to sample-controller-NAMESPACE")
-	leader.StringVar(&o.Election.Namespace, "leader-elect-resource-namespace", "",
+	leader.StringVar(&lease.Namespace, "leader-elect-resource-namespace", "",
 		"`namespace` of the Lease; defaults to that of the Pod or, out of cluster, of the kubeconfig")
 
-	serving := group("Serving")
+	serving := flag.NewFlagSet("Serving", flag.ContinueOnError)
 	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
 		"`address`, such as :8081, to serve /livez, /readyz and /healthz at; not served by default")
-	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "", "`address`, such as :8080, to serve /metrics at; not served by default")
+	serving.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "",
+		"`address`, such as :8080, to serve /metrics at; not served by default")
 
-	logging := group("Logging")
-	logging.StringVar(&o.LoggingFormat, "logging-format", logsapi.DefaultLogFormat, "`format` of the log: text or json")
-	klog.InitFlags(logging)
-	o.logging = logging
-	return []*flag.FlagSet{cluster, sync, process, leader, serving, logging}
+	o.logging = flag.NewFlagSet("Logging", flag.ContinueOnError)
+	o.logging.StringVar(&o.LoggingFormat, "logging-format", "text", "`format` of the log: text or json")
+	klog.InitFlags(o.logging)
+	return []*flag.FlagSet{cluster, sync, process, leader, serving, o.logging}
 }
 
-// Parse parses and validates the arguments of the command line. For -h it writes the usage to out and returns
-// flag.ErrHelp. Any other error is about one flag. The flags of klog set its global state.
+// Parse parses and validates the command line. For -h it writes the usage to out and returns flag.ErrHelp.
+// Any other error is about one flag. The flags of klog set its global state.
 func Parse(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	groups := flagGroups(o)
@@ -126,20 +115,21 @@ func Parse(args []string, out io.Writer) (*Options, error) {
 	for _, group := range groups {
 		group.VisitAll(func(f *flag.Flag) { all.Var(f.Value, f.Name, f.Usage) })
 	}
-	if err := all.Parse(args); errors.Is(err, flag.ErrHelp) {
+	switch err := all.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
 		printUsage(groups, out)
 		return nil, err
-	} else if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	if all.NArg() > 0 {
+	case all.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", all.Arg(0))
 	}
 	return o, o.validate(all)
 }
 
 func printUsage(groups []*flag.FlagSet, out io.Writer) {
-	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\nRuns the controller of Foos, which manages one nginx Deployment for each Foo.")
+	fmt.Fprintln(out, "Usage: sample-controller [flags]\n\n"+
+		"Runs the controller of Foos, which manages one nginx Deployment for each Foo.")
 	for _, group := range groups {
 		fmt.Fprintf(out, "\n%s:\n", group.Name())
 		group.SetOutput(out)
@@ -150,10 +140,10 @@ func printUsage(groups []*flag.FlagSet, out io.Writer) {
 // validate returns an error that names the first of the flags with an impossible value.
 func (o *Options) validate(flags *flag.FlagSet) error {
 	lease := &o.Election
-	if lease.Name == "" {
-		// Instances that watch different namespaces do not stand by for each other.
-		lease.Name = strings.TrimSuffix("sample-controller-"+o.Namespace, "-")
-	}
+	// Instances that watch different namespaces do not stand by for each other.
+	lease.Name = cmp.Or(lease.Name, strings.TrimSuffix("sample-controller-"+o.Namespace, "-"))
+	duration, deadline, period := lease.LeaseDuration, lease.RenewDeadline, lease.RetryPeriod
+	minDeadline := time.Duration(leaderelection.JitterFactor * float64(period))
 	for _, check := range []struct {
 		valid             bool
 		name, requirement string
@@ -161,7 +151,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{o.Workers >= 1, "workers", "at least 1"},
 		{o.ResyncPeriod >= 0, "resync-period", "0 or more"},
 		{o.Image != "" && !strings.ContainsAny(o.Image, " \t\r\n"), "image", "the name of an image"},
-		{o.Namespace == "" || isLabel(o.Namespace), "namespace", "the name of a namespace"},
+		{isNamespace(o.Namespace), "namespace", "the name of a namespace"},
 		{o.KubeAPIQPS >= 0 && o.KubeAPIQPS <= math.MaxInt32, "kube-api-qps", "from 0 to 2147483647"},
 		{o.KubeAPIBurst >= 0, "kube-api-burst", "0 or more"},
 		{o.KubeAPIBurst == 0 || o.KubeAPIQPS > 0, "kube-api-burst", "0 unless -kube-api-qps is set"},
@@ -169,13 +159,13 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{o.ShutdownTimeout > 0, "shutdown-timeout", "more than 0"},
 		{isAddress(o.HealthProbeBindAddress), "health-probe-bind-address", "HOST:PORT or :PORT"},
 		{isAddress(o.MetricsBindAddress), "metrics-bind-address", "HOST:PORT or :PORT"},
-		{o.LoggingFormat == logsapi.DefaultLogFormat || o.LoggingFormat == logsapi.JSONLogFormat, "logging-format", "text or json"},
+		{o.LoggingFormat == "text" || o.LoggingFormat == "json", "logging-format", "text or json"},
 		{len(validation.IsDNS1123Subdomain(lease.Name)) == 0, "leader-elect-resource-name", "the name of a Lease"},
-		{lease.Namespace == "" || isLabel(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
-		{lease.LeaseDuration > 0 && lease.LeaseDuration%time.Second == 0, "leader-elect-lease-duration", "a whole number of seconds, at least 1s"},
-		{lease.RenewDeadline < lease.LeaseDuration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
-		{lease.RetryPeriod > 0 && time.Duration(leaderelection.JitterFactor*float64(lease.RetryPeriod)) < lease.RenewDeadline,
-			"leader-elect-retry-period", "more than 0 and less than -leader-elect-renew-deadline divided by 1.2"},
+		{isNamespace(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
+		{duration > 0 && duration%time.Second == 0, "leader-elect-lease-duration", "whole seconds, at least 1s"},
+		{deadline < duration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
+		{period > 0 && minDeadline < deadline, "leader-elect-retry-period",
+			"more than 0 and less than -leader-elect-renew-deadline divided by 1.2"},
 	} {
 		if !check.valid {
 			return fmt.Errorf("-%s must be %s, not %q", check.name, check.requirement, flags.Lookup(check.name).Value)
@@ -184,7 +174,8 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 	return nil
 }
 
-func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+// isNamespace reports whether a name is empty or a possible name of a namespace.
+func isNamespace(name string) bool { return name == "" || len(validation.IsDNS1123Label(name)) == 0 }
 
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {

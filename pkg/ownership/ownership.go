@@ -1,8 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership says which Foo controls an object, and finds in the informers' caches what a Foo
-// controls, and who waits for a name.
+// Package ownership finds the Foo that controls an object, what a Foo controls, and who waits for a name.
 package ownership
 
 import (
@@ -29,40 +28,35 @@ const (
 	byDeploymentName = "deploymentName"
 )
 
-var deploymentIndexers = appsinformers.DeploymentIndexers{byFooUID: func(deployment *appsv1.Deployment) ([]string, error) {
-	if controllerRef := ControllerRef(deployment); controllerRef != nil {
-		return []string{string(controllerRef.UID)}, nil
-	}
-	return nil, nil
-}}
+var deploymentIndexers = appsinformers.DeploymentIndexers{
+	byFooUID: func(deployment *appsv1.Deployment) ([]string, error) {
+		if controllerRef := ControllerRef(deployment); controllerRef != nil {
+			return []string{string(controllerRef.UID)}, nil
+		}
+		return nil, nil
+	},
+}
 
 var fooIndexers = informers.FooIndexers{byDeploymentName: func(foo *samplev1alpha1.Foo) ([]string, error) {
 	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
 }}
 
-// ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, and nil
-// otherwise.
+// ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, or nil.
 func ControllerRef(object metav1.Object) *metav1.OwnerReference {
-	controllerRef := metav1.GetControllerOfNoCopy(object)
-	if controllerRef == nil {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != FooKind.GroupKind() {
 		return nil
 	}
-	kind := schema.FromAPIVersionAndKind(controllerRef.APIVersion, controllerRef.Kind)
-	if kind.GroupKind() != FooKind.GroupKind() {
-		return nil
-	}
-	return controllerRef
+	return ref
 }
 
-// Controls reports whether a Foo is the controller of an object. UIDs are compared: an earlier Foo of the
-// same name is another Foo.
+// Controls reports whether a Foo controls an object. An earlier Foo of the same name is another one.
 func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
 	controllerRef := ControllerRef(object)
 	return controllerRef != nil && controllerRef.UID == foo.UID
 }
 
-// ResolveControllerRef returns the Foo that controls an object, or nil if there is none, or it no longer
-// exists: then the garbage collector deletes the object.
+// ResolveControllerRef returns the Foo that controls an object, or nil if there is none or it is gone.
 func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
 	controllerRef := ControllerRef(object)
 	if controllerRef == nil {
@@ -75,15 +69,16 @@ func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev
 	return foo
 }
 
-// Index finds Deployments by the UID of the Foo that controls them, and Foos by their namespace and
-// spec.deploymentName.
+// Index finds Deployments by the UID of the Foo that controls them, and Foos by the name of their Deployment.
 type Index struct {
 	deployments cache.TypedIndexer[*appsv1.Deployment]
 	foos        cache.TypedIndexer[*samplev1alpha1.Foo]
 }
 
 // NewIndex adds the indexes to the informers, unless they have them already from another controller.
-func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) (*Index, error) {
+func NewIndex(
+	deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer,
+) (*Index, error) {
 	index := &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
 	if _, ok := index.deployments.GetIndexers()[byFooUID]; !ok {
 		if err := deployments.AddTypedIndexers(deploymentIndexers); err != nil {
@@ -96,25 +91,21 @@ func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.
 	return index, nil
 }
 
-// Superseded returns the Deployments that a Foo controls under other names than the one in its spec, newest
-// first.
-func (i *Index) Superseded(foo *samplev1alpha1.Foo) (superseded []*appsv1.Deployment) {
+// Superseded returns the Deployments that a Foo controls under other names than spec.deploymentName, newest
+// first, without those that are being deleted.
+func (i *Index) Superseded(foo *samplev1alpha1.Foo) []*appsv1.Deployment {
 	controlled, err := i.deployments.ByTypedIndex(byFooUID, string(foo.UID))
 	utilruntime.Must(err) // NewIndex has added the index.
-	for _, deployment := range controlled {
-		isCurrent := deployment.Name == foo.Spec.DeploymentName
-		if deployment.Namespace == foo.Namespace && !isCurrent && deployment.DeletionTimestamp == nil {
-			superseded = append(superseded, deployment)
-		}
-	}
+	superseded := slices.DeleteFunc(controlled, func(d *appsv1.Deployment) bool {
+		return d.Namespace != foo.Namespace || d.Name == foo.Spec.DeploymentName || d.DeletionTimestamp != nil
+	})
 	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return superseded
 }
 
-// FoosByDeploymentName returns the Foos whose spec.deploymentName is the name of a Deployment in their
-// namespace.
+// FoosByDeploymentName returns the Foos in a Deployment's namespace whose spec.deploymentName is its name.
 func (i *Index) FoosByDeploymentName(deployment cache.ObjectName) []*samplev1alpha1.Foo {
 	foos, err := i.foos.ByTypedIndex(byDeploymentName, deployment.String())
 	utilruntime.Must(err) // NewIndex has added the index.

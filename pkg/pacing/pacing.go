@@ -1,8 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pacing keeps a controller from writing a Deployment at the speed at which others change, delete or
-// reject it.
+// Package pacing keeps a controller from writing a Deployment as fast as others change, delete or reject it.
 package pacing
 
 import (
@@ -22,26 +21,24 @@ import (
 const (
 	initialBackoff = time.Second
 	maxBackoff     = 1000 * time.Second
-	// overrideDelay is how long after the end of a backoff the desired state has to be found before it counts as
-	// held. Earlier, another instance with the same backoff may be about to write.
+	// overrideDelay is how long after a backoff the desired state must still be found to count as held: another
+	// instance with the same backoff may be about to write.
 	overrideDelay = 2 * time.Second
 )
 
-// Pacer paces the writes of the Deployments of Foos. Each generation of a Foo has a backoff for each
-// Deployment: the first write is made at once, and each one that the API server accepts or rejects starts the
-// next backoff, from 1 s to 1000 s.
+// Pacer paces the writes of Deployments. Each has a backoff for each generation of its Foo: the first write
+// is made at once, and each that the API server accepts or rejects starts the next backoff, of 1 s to 1000 s.
 type Pacer struct {
 	backoff      *flowcontrol.Backoff
 	enqueueAfter func(foo cache.ObjectName, delay time.Duration)
 }
 
-// New returns a Pacer that calls enqueueAfter for a Foo that has to be synced at the end of a backoff, or
-// overrideDelay later.
+// New returns a Pacer that calls enqueueAfter for a Foo that has to be synced after a delay.
 func New(enqueueAfter func(foo cache.ObjectName, delay time.Duration)) *Pacer {
 	return &Pacer{flowcontrol.NewBackOff(initialBackoff, maxBackoff), enqueueAfter}
 }
 
-// Run forgets, until ctx is done, the backoffs of Foos that have not been written for twice the maximum.
+// Run forgets, until ctx is done, the backoffs of Deployments that were not written for twice the maximum.
 func (p *Pacer) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) { p.backoff.GC() }, time.Minute)
 }
@@ -60,14 +57,13 @@ func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymen
 	return true
 }
 
-// HasWritten reports whether Answered was called for the Deployment, unless the desired state has been held
-// since.
+// HasWritten reports whether Answered was called for the Deployment and its desired state was not held since.
 func (p *Pacer) HasWritten(foo *samplev1alpha1.Foo, deploymentName string) bool {
 	return p.backoff.Get(id(foo, deploymentName)) > 0
 }
 
-// Answered starts the next backoff, because the API server has accepted or rejected a write of the
-// Deployment. At its end the Foo is synced: what differs then is corrected.
+// Answered starts the next backoff after the API server has accepted or rejected a write of a Deployment. At
+// its end the Foo is synced: what differs then is corrected.
 func (p *Pacer) Answered(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) {
 	id := id(foo, deploymentName)
 	p.backoff.Next(id, time.Now())
@@ -79,9 +75,8 @@ func (p *Pacer) enqueue(ctx context.Context, foo *samplev1alpha1.Foo, reason str
 	p.enqueueAfter(cache.MetaObjectToName(foo), delay)
 }
 
-// StillOverridden returns what the status of a Foo whose Deployment is in its desired state has to go on
-// reporting. It returns nil if nothing is reported, or once the desired state is held: then the backoff is
-// reset.
+// StillOverridden returns what the status of a Foo has to go on reporting though its Deployment is in the
+// desired state, if anything. Once that state is held it returns nil, and resets the backoff.
 func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *foostatus.StalledError {
 	id, now := id(foo, foo.Spec.DeploymentName), time.Now()
 	if !p.backoff.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {

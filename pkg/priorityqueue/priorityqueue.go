@@ -14,9 +14,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Queue is a rate-limiting workqueue that hands out items of high priority before those of low priority, and
-// items of the same priority in the order in which they were added. The methods of
-// workqueue.TypedRateLimitingInterface add with high priority.
+// Queue is a rate-limiting workqueue that hands out items of high priority first, and items of one priority
+// in the order in which they were added. The methods of the embedded interface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	low workqueue.TypedDelayingInterface[T]
@@ -27,20 +26,18 @@ func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *
 	return newQueue(name, rateLimiter, newFIFOs[T]())
 }
 
-func newQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T], fifos *fifos[T]) *Queue[T] {
+func newQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], fifos *fifos[T]) *Queue[T] {
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
+	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: queue})
 	high := workqueue.NewTypedDelayingQueueWithConfig(
 		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{queue, fifos}})
-	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: queue})
-	return &Queue[T]{
-		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(rateLimiter,
-			workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}),
-		low: low,
-	}
+	rateLimiting := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high})
+	return &Queue[T]{rateLimiting, low}
 }
 
-// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, and 50
-// per second with a burst of 300 for all items, whichever is longer.
+// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, or
+// 50 per second with a burst of 300 for all items, whichever is longer.
 func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -48,15 +45,13 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	)
 }
 
-// AddLowPriority adds an item with low priority. One that has been added with high priority already keeps
-// that.
+// AddLowPriority adds an item with low priority, unless it has been added with high priority already.
 func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
 
-// AddLowPriorityAfter adds an item with low priority after a delay. Of several delays of an item, the first
-// to end counts.
+// AddLowPriorityAfter adds an item with low priority after a delay. Of several, the first to end counts.
 func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(item, delay) }
 
-// ShutDown implements workqueue.TypedInterface. Items that are delayed are dropped.
+// ShutDown shuts the queue down. Items that are delayed are dropped.
 func (q *Queue[T]) ShutDown() {
 	q.low.ShutDown()
 	q.TypedRateLimitingInterface.ShutDown()
@@ -68,7 +63,6 @@ type highPriority[T comparable] struct {
 	fifos *fifos[T]
 }
 
-// Add implements workqueue.TypedInterface.
 func (q highPriority[T]) Add(item T) {
 	q.fifos.high.Store(item, true)
 	q.TypedInterface.Add(item)
@@ -77,16 +71,13 @@ func (q highPriority[T]) Add(item T) {
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
-	// high has the items that were added with high priority and are not pushed yet. One that is being processed
-	// is pushed once it is done.
+	// high has the items that were added with high priority and are not pushed yet, as while they are processed.
 	high sync.Map
-	// low maps each item in lowItems to its list element.
-	low map[T]*list.Element
+	low  map[T]*list.Element // The elements of lowItems.
 }
 
 func newFIFOs[T comparable]() *fifos[T] { return &fifos[T]{low: map[T]*list.Element{}} }
 
-// Push implements workqueue.Queue.
 func (f *fifos[T]) Push(item T) {
 	if _, isHigh := f.high.LoadAndDelete(item); isHigh {
 		f.highItems.PushBack(item)
@@ -95,7 +86,7 @@ func (f *fifos[T]) Push(item T) {
 	f.low[item] = f.lowItems.PushBack(item)
 }
 
-// Touch implements workqueue.Queue: an item that is added again with high priority moves up.
+// Touch moves up an item that is added again with high priority.
 func (f *fifos[T]) Touch(item T) {
 	_, isHigh := f.high.LoadAndDelete(item)
 	if element, waitsLow := f.low[item]; isHigh && waitsLow {
@@ -105,10 +96,8 @@ func (f *fifos[T]) Touch(item T) {
 	}
 }
 
-// Len implements workqueue.Queue.
 func (f *fifos[T]) Len() int { return f.highItems.Len() + f.lowItems.Len() }
 
-// Pop implements workqueue.Queue.
 func (f *fifos[T]) Pop() T {
 	if front := f.highItems.Front(); front != nil {
 		return f.highItems.Remove(front).(T)

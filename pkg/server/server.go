@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Health returns a handler for /livez and /healthz, which run the check live, and for /readyz, which runs the
-// check ready. If a check returns an error, the status is 500 and the body says why.
+// Health returns a handler for /livez and /healthz, which call live, and for /readyz, which calls ready. If
+// that returns an error, the status is 500 and the body says why.
 func Health(live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{"/livez": live, "/healthz": live, "/readyz": ready} {
@@ -38,9 +38,8 @@ func Metrics() http.Handler {
 	return mux
 }
 
-// Start serves handler at an address, such as ":8080" or "127.0.0.1:8080", until the process exits: probes
-// and metrics are served during the shutdown, too. It serves nothing if address is empty. The error says why
-// it cannot listen on the address.
+// Start serves handler at an address, such as ":8080", until the process exits: probes and metrics are served
+// during the shutdown, too. It does nothing if address is empty. The error says why it cannot listen.
 func Start(ctx context.Context, address string, handler http.Handler) error {
 	if address == "" {
 		return nil
@@ -52,7 +51,8 @@ func Start(ctx context.Context, address string, handler http.Handler) error {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "address", listener.Addr().String())
 	logger.V(2).Info("Serving")
 	server := &http.Server{ // The limits keep a slow client from holding a connection forever.
-		Handler: handler, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: handler, MaxHeaderBytes: 16 << 10,
+		ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 	}
 	go func() { logger.Error(server.Serve(listener), "HTTP server failed") }()
 	return nil

@@ -15,8 +15,7 @@ import (
 var setUp atomic.Bool
 
 // SetupSignalHandler returns a context that is cancelled by the first SIGTERM or SIGINT. The second one ends
-// the process at once with exit code 1. It panics when called a second time in a process, because only one of
-// the two contexts could ever be cancelled.
+// the process at once with exit code 1. It panics if it is called twice, because the two would share signals.
 func SetupSignalHandler() context.Context {
 	if !setUp.CompareAndSwap(false, true) {
 		panic("signals: SetupSignalHandler was called twice in one process; pass on the context of the first call")

@@ -3,12 +3,9 @@
 
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Condition types of a Foo, by the convention of kstatus: Ready is set once the Foo has been reconciled,
-// Stalled only while it is True.
+// Condition types of a Foo, by the convention of kstatus: Stalled is set only while it is True.
 const (
 	// ConditionReady is True if all desired replicas of the latest generation are available.
 	ConditionReady = "Ready"
