@@ -135,7 +135,7 @@ func checkFirstLife(steps []Step) (why string, ok bool) {
 
 // isQueued reports whether the key of a sync waits or is delayed at its end.
 func isQueued(steps []Step, end Step) bool {
-	var waits, isDelayed bool
+	waits, delayed := false, map[string]bool{} // by priority
 	for _, s := range steps {
 		if s.Key != end.Key || s.Seq > end.Seq {
 			continue
@@ -146,12 +146,13 @@ func isQueued(steps []Step, end Step) bool {
 		case "queueGet":
 			waits = false
 		case "queueAddAfter":
-			isDelayed = true
+			delayed[s.Priority] = true
 		case "queueReady":
-			waits, isDelayed = true, false
+			waits = true
+			delete(delayed, s.Priority)
 		}
 	}
-	return waits || isDelayed
+	return waits || len(delayed) > 0
 }
 
 // checkLevel wants more changes while the controller was frozen than writes after it was thawed.

@@ -106,8 +106,8 @@ func (l *liveLab) waitPassed(id string) {
 	}
 }
 
-// waitIdle waits until the Deployment has its replicas, the key of its Foo is neither processed nor queued, and the event of the last write
-// has arrived.
+// waitIdle waits until the Deployment has its replicas, the key of its Foo is neither processed nor queued, also not for the end of the
+// write backoff, and the event of the last write has arrived.
 func (l *liveLab) waitIdle(replicas int) {
 	l.Helper()
 	written := l.wait(fmt.Sprintf("%d available replicas", replicas), func(s Step) bool {
@@ -121,19 +121,6 @@ func (l *liveLab) waitIdle(replicas int) {
 	if steps, _ := l.lab.stream.after(0); first(steps[:l.seen], 0, isEvent) < 0 {
 		l.wait("the event of the last write", isEvent)
 	}
-}
-
-// waitBackoff waits until the backoff that the last write of a Deployment has started is over: the controller creates a Deployment that is
-// deleted earlier only then.
-func (l *liveLab) waitBackoff(backoff time.Duration) {
-	var written time.Time
-	steps, _ := l.lab.stream.after(0)
-	for _, s := range steps {
-		if s.Kind == "response" && s.Lane == deployments && s.Verb != "get" && s.Status < 300 {
-			written = s.Time
-		}
-	}
-	time.Sleep(time.Until(written.Add(backoff))) // Nothing shows the end of a backoff but time.
 }
 
 func isReady(s Step, replicas int) bool {
@@ -150,11 +137,9 @@ func TestLab(t *testing.T) {
 	l.waitPassed("first-life")
 	l.do("acts/scale", `{"replicas":3}`)
 	l.waitIdle(3)
-	l.waitBackoff(time.Second)
 	l.do("acts/deleteDeployment", `{}`)
 	l.waitIdle(3)
 
-	l.waitBackoff(2 * time.Second)
 	l.do("exercises/tombstone", `{"action":"start"}`)
 	l.do("faults/cutWatch", `{"lane":"deployments"}`)
 	l.wait("the end of the watch", func(s Step) bool { return s.Kind == "watchEnd" && s.Lane == deployments })

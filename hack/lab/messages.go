@@ -36,8 +36,6 @@ var messages = map[string]message{
 	"Deleting Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("delete")},
 	"Foo not enqueued":    {stop: "handler", kind: "notEnqueued", what: "not queued", why: "reason", trace: traceNotEnqueued},
 	"Enqueuing Foo":       {stop: "queue", kind: "queueAdd", why: "reason", trace: traceEnqueue},
-	"Recovered deleted object from tombstone": {stop: "handler", kind: "tombstone", lane: deployments, object: "object",
-		what: "recovered from the tombstone"},
 
 	// Workers and syncs.
 	"Starting workers":      {stop: "worker", kind: "workersStarted", trace: traceWorkers},
@@ -59,14 +57,15 @@ var messages = map[string]message{
 		what: "nothing differs"},
 	"Deployment differs from its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "differs",
 		what: "differs: {differences}"},
-	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
+	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "current",
 		result: "read"},
 	"Deployment exists; read it from the API server": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read"},
 	"Not writing Deployment: backing off": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "backoff",
 		what: "not written: backing off for {backoff} after the last write"},
 	"Error syncing Foo; requeuing with backoff": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "error", what: "failed"},
 	"Created Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "created"},
-	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched: {patch}"},
+	"Patching Deployment":                       {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "patch", what: "patch: {patch}"},
+	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched"},
 	"Keeping superseded Deployment until the new one is available": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
 		result: "waiting"},
 	"Deleted superseded Deployment":         {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written"},
@@ -202,16 +201,16 @@ func unknownStop(l line) string {
 // traceHandler traces the call of an event handler, after what must have happened before it.
 func traceHandler(eventType string) func(t *tracer, p *pod, l line, s Step) {
 	return func(t *tracer, p *pod, l line, s Step) {
-		t.traceHandler(p, s, eventType, l.is("isInInitialList"), l.is("isResync"))
+		t.traceHandler(p, s, eventType, l)
 	}
 }
 
-func (t *tracer) traceHandler(p *pod, s Step, eventType string, isInInitialList, isResync bool) {
+func (t *tracer) traceHandler(p *pod, s Step, eventType string, l line) {
 	s.EventType = eventType
 	switch {
-	case isInInitialList:
+	case l.is("isInInitialList"):
 		s.EventType = "initialList"
-	case isResync:
+	case l.is("isResync"):
 		s.EventType = "resync"
 		step := Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: s.Lane, Pod: p.name, Object: s.Object,
 			ResourceVersion: s.ResourceVersion, EventType: "Sync", What: "a resync repeats what is in the Indexer", Code: codeFIFOResync}
@@ -220,7 +219,7 @@ func (t *tracer) traceHandler(p *pod, s Step, eventType string, isInInitialList,
 		t.emit(step)
 	case eventType != "delete":
 		t.handled(p, s.Lane, s.Object, s.ResourceVersion)
-	case !t.handled(p, s.Lane, s.Object, "") && p.isTombstone(s.Lane, s.Object):
+	case !t.handled(p, s.Lane, s.Object, "") && p.isMissed(s.Lane, s.Object) || l.is("isTombstone"):
 		s.EventType, s.Why = "tombstone", "the list lacks it, and the watch did not say that it was deleted"
 	}
 	if s.Lane == deployments {
@@ -243,12 +242,12 @@ func traceNotEnqueued(t *tracer, _ *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// traceEnqueue traces that a handler adds a key.
+// traceEnqueue traces that a handler adds a key, or that a worker does so with a delay.
 func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 	if s.Why == "deleted" && p.lanes[foos].deleting != s.Key { // The handler logs nothing else.
 		handler := s
 		handler.Stop, handler.Kind, handler.Lane, handler.Object, handler.Why = "handler", "handler", foos, s.Key, ""
-		t.traceHandler(p, handler, "delete", false, false)
+		t.traceHandler(p, handler, "delete", l)
 	}
 	s.Lane = foos
 	for _, reason := range deploymentReasons {
@@ -256,13 +255,16 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 			s.Lane = deployments
 		}
 	}
+	s.Priority = cmp.Or(l.text("priority"), "high")
 	if delay := l.duration("after"); delay > 0 {
 		s.Kind, s.Delay, s.What = "queueAddAfter", delay.Seconds(), "queued after a delay"
-		p.queue.addAfter(s.Key, l.at.Add(delay))
+		if s.Priority == "low" { // A worker adds it, and not a handler.
+			s.Lane = ""
+		}
+		p.queue.addAfter(s.Key, s.Priority, l.at.Add(delay))
 		t.emit(s)
 		return
 	}
-	s.Priority = l.text("priority")
 	s.Merged = p.queue.add(s.Key, s.Priority)
 	s.What = map[string]string{"": "queued", "waiting": "is in the queue already", "processing": "is being processed: queued again when that is done"}[s.Merged]
 	t.emit(s)
@@ -284,8 +286,7 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
 	if !known {
 		ready := step
-		ready.Kind, ready.What, ready.Code = "queueReady", "the delay has elapsed", codeQueueReady
-		delete(p.queue.delayed, s.Key)
+		ready.Kind, ready.Priority, ready.What, ready.Code = "queueReady", priority, "the delay has elapsed", codeQueueReady
 		t.emit(ready)
 	}
 	step.Kind, step.Priority, step.Retries, step.Worker = "queueGet", priority, s.Retries, s.Worker
@@ -295,33 +296,50 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// traceSyncEnd traces the end of a sync, and what processNextWorkItem does with the key.
+// The delays of keys whose sync has failed. The rate limiter doubles the first one with each failure. What it delays for all keys together
+// is not known.
+const (
+	staleCacheDelay = time.Second
+	firstRetryDelay = 5 * time.Millisecond
+	maxRetryDelay   = 1000 * time.Second
+)
+
+func retryDelay(retries int) time.Duration {
+	if retries > 30 { // It would not fit into a Duration.
+		return maxRetryDelay
+	}
+	return min(firstRetryDelay<<retries, maxRetryDelay)
+}
+
+// traceSyncEnd traces the end of a sync, and what handleErr does with the key.
 func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
-	s.Result, s.Duration, s.Delay = l.text("result"), l.duration("duration").Seconds(), l.duration("requeueAfter").Seconds()
+	s.Result, s.Duration = l.text("result"), l.duration("duration").Seconds()
 	s.What = "syncHandler ends: " + s.Result
-	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key, Delay: s.Delay}
+	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
 	}
-	if s.Delay > 0 {
-		p.queue.addAfter(s.Key, l.at.Add(l.duration("requeueAfter")))
-	}
-	switch s.Result {
-	case "success":
-		step.Kind, step.Retries, step.Delay, step.Code = "queueForget", s.Retries, 0, codeQueueForget
+	var delay time.Duration
+	switch {
+	case s.Result == "success", s.Result == "stalled" && !isNameConflict(s):
+		step.Kind, step.Retries, step.Code = "queueForget", s.Retries, codeQueueForget
 		step.What = "Forget: there were no retries"
 		if s.Retries > 0 {
 			step.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
 		}
-		t.emit(step)
-	case "stale":
-		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("processNextWorkItem")
-		t.emit(step)
+	case s.Result == "stale":
+		delay = staleCacheDelay
+		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("handleErr")
 	default:
+		delay = retryDelay(s.Retries)
 		step.Kind, step.Retries, step.Why = "queueAddRateLimited", s.Retries+1, s.Result
-		step.What, step.Code = "queued with backoff", t.sources.ours("AddRateLimited")
-		t.emit(step)
+		step.What, step.Code = "queued with backoff", codeQueueRetry
 	}
+	if delay > 0 {
+		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), "high"
+		p.queue.addAfter(s.Key, step.Priority, l.at.Add(delay))
+	}
+	t.emit(step)
 	t.emit(s)
 	done := Step{Source: inferred, Stop: "queue", Kind: "queueDone", Pod: p.name, Key: s.Key, Worker: s.Worker,
 		What: "Done: the key is no longer processed", Code: codeQueueDone}

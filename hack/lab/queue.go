@@ -15,8 +15,11 @@ import (
 type queue struct {
 	waiting    map[string]string // priority by key
 	processing map[string]*work
-	delayed    map[string]time.Time
+	delayed    map[delayedItem]time.Time
 }
+
+// delayedItem is a key that is delayed: with each priority once.
+type delayedItem struct{ key, priority string }
 
 // work is the processing of a key.
 type work struct {
@@ -25,7 +28,7 @@ type work struct {
 }
 
 func newQueue() queue {
-	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[string]time.Time{}}
+	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[delayedItem]time.Time{}}
 }
 
 // add adds a key, and returns where it is already.
@@ -47,38 +50,53 @@ func (q *queue) add(key, priority string) (merged string) {
 }
 
 // addAfter adds a key at a time. Of several times the earliest counts.
-func (q *queue) addAfter(key string, at time.Time) {
-	if earlier, ok := q.delayed[key]; !ok || at.Before(earlier) {
-		q.delayed[key] = at
+func (q *queue) addAfter(key, priority string, at time.Time) {
+	item := delayedItem{key, priority}
+	if earlier, ok := q.delayed[item]; !ok || at.Before(earlier) {
+		q.delayed[item] = at
 	}
 }
 
-// elapsed yields the keys whose delay has elapsed, with the time of that.
-func (q *queue) elapsed(now time.Time) iter.Seq2[string, time.Time] {
-	return func(yield func(string, time.Time) bool) {
-		keys := slices.SortedFunc(maps.Keys(q.delayed), func(a, b string) int {
-			return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a, b))
+// elapsed yields the items whose delay has elapsed, with the time of that.
+func (q *queue) elapsed(now time.Time) iter.Seq2[delayedItem, time.Time] {
+	return func(yield func(delayedItem, time.Time) bool) {
+		items := slices.SortedFunc(maps.Keys(q.delayed), func(a, b delayedItem) int {
+			return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a.key, b.key), cmp.Compare(a.priority, b.priority))
 		})
-		for _, key := range keys {
-			at := q.delayed[key]
+		for _, item := range items {
+			at := q.delayed[item]
 			if at.After(now) {
 				return
 			}
-			delete(q.delayed, key)
-			if !yield(key, at) {
+			delete(q.delayed, item)
+			if !yield(item, at) {
 				return
 			}
 		}
 	}
 }
 
-// get takes a key from those that wait, and returns its priority and whether it was known to wait.
+// get takes a key from those that wait, and returns its priority and whether it was known to wait. If it was not, its next delay has elapsed.
 func (q *queue) get(key string, retries int) (w *work, priority string, known bool) {
 	priority, known = q.waiting[key]
 	delete(q.waiting, key)
+	if !known {
+		priority = q.nextDelayed(key)
+		delete(q.delayed, delayedItem{key, priority})
+	}
 	w = &work{worker: q.freeWorker(), retries: retries}
 	q.processing[key] = w
-	return w, cmp.Or(priority, "high"), known
+	return w, priority, known
+}
+
+// nextDelayed returns the priority with which a key is added next.
+func (q *queue) nextDelayed(key string) string {
+	low, isLow := q.delayed[delayedItem{key, "low"}]
+	high, isHigh := q.delayed[delayedItem{key, "high"}]
+	if isLow && (!isHigh || low.Before(high)) {
+		return "low"
+	}
+	return "high"
 }
 
 // freeWorker returns the smallest number of a worker that is idle. The log does not say which one takes a key.

@@ -28,7 +28,7 @@ func TestCodeIsFound(t *testing.T) {
 	}
 	for _, code := range []string{
 		codeWatch, codeWatchList, codeFIFOAdd, codeFIFOReplace, codeFIFOResync, codeFIFOPop, codeIndexer, codeReplaced, codeQueueGet,
-		codeQueueDone, codeQueueForget, codeQueueReady, codeRequest,
+		codeQueueDone, codeQueueForget, codeQueueReady, codeQueueRetry, codeRequest,
 	} {
 		name, function, _ := strings.Cut(strings.TrimPrefix(code, "client-go/"), " ")
 		file, err := parse(filepath.Join(strings.TrimSpace(string(clientGo)), name), name)
@@ -36,10 +36,8 @@ func TestCodeIsFound(t *testing.T) {
 			t.Errorf("there is no %s (%v)", code, err)
 		}
 	}
-	for _, name := range []string{"processNextWorkItem", "AddRateLimited"} {
-		if !strings.Contains(s.ours(name), ".go:") {
-			t.Errorf("there is no function %s", name)
-		}
+	if !strings.Contains(s.ours("handleErr"), ".go:") {
+		t.Error("there is no function handleErr")
 	}
 	controller := s.files["controller.go"]
 	i := slices.IndexFunc(controller.functions, isNamed("syncHandler"))
@@ -62,12 +60,18 @@ func isNamed(name string) func(function) bool {
 // The table has no message that the controller no longer logs. One that the table lacks becomes a step of the kind log.
 func TestMessagesAreLogged(t *testing.T) {
 	var code []byte
-	for _, file := range []string{"controller.go", "pkg/writer/writer.go"} {
-		content, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
+	for _, pattern := range []string{"controller.go", "pkg/control/*.go", "pkg/pacing/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("there is no %s (%v)", pattern, err)
 		}
-		code = append(code, content...)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code = append(code, content...)
+		}
 	}
 	for message := range messages {
 		isOfElection := strings.Contains(message, "lease")

@@ -22,6 +22,7 @@ const (
 	codeQueueGet    = "client-go/util/workqueue/queue.go Get"
 	codeQueueDone   = "client-go/util/workqueue/queue.go Done"
 	codeQueueForget = "client-go/util/workqueue/rate_limiting_queue.go Forget"
+	codeQueueRetry  = "client-go/util/workqueue/rate_limiting_queue.go AddRateLimited"
 	codeQueueReady  = "client-go/util/workqueue/delaying_queue.go waitingLoop"
 	codeRequest     = "client-go/rest/request.go Do"
 )
@@ -112,12 +113,12 @@ func (t *tracer) advance(to time.Time) {
 		if p.frozen {
 			continue
 		}
-		for key, at := range p.queue.elapsed(to) {
+		for item, at := range p.queue.elapsed(to) {
 			if at.Before(t.now) { // It was frozen.
 				at = t.now
 			}
-			t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: key,
-				Merged: p.queue.add(key, "high"), What: "the delay has elapsed", Code: codeQueueReady})
+			t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: item.key,
+				Priority: item.priority, Merged: p.queue.add(item.key, item.priority), What: "the delay has elapsed", Code: codeQueueReady})
 		}
 		for name, l := range p.lanes {
 			for len(l.pending) > 0 && to.Sub(l.pending[0].at) > indexerTimeout {
@@ -258,8 +259,8 @@ func (t *tracer) handled(p *pod, lane, object, resourceVersion string) (deleted 
 	return deleted
 }
 
-// isTombstone reports whether a delete handler was called for an object whose deletion was missed.
-func (p *pod) isTombstone(lane, object string) bool {
+// isMissed reports whether a delete handler was called for an object whose deletion was missed.
+func (p *pod) isMissed(lane, object string) bool {
 	missed := p.lanes[lane].missed[object]
 	delete(p.lanes[lane].missed, object)
 	return missed

@@ -137,7 +137,7 @@ func TestCreation(t *testing.T) {
 		t.Errorf("the key was added by the handler of %q", lane)
 	}
 	tr.want("queueAdd high processing")
-	tr.log(6, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "requeueAfter", "0s", "err", nil)
+	tr.log(6, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "err", nil)
 	if end := tr.find("syncEnd"); end.Duration != 0.004 || end.Worker != 1 {
 		t.Errorf("the sync took %v s in worker %d", end.Duration, end.Worker)
 	}
@@ -154,7 +154,7 @@ func TestPriorityWhileProcessed(t *testing.T) {
 		for _, priority := range strings.Fields(added) {
 			tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "a reason", "priority", priority)
 		}
-		tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "requeueAfter", "0s", "err", nil)
+		tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "4ms", "err", nil)
 		if got := tr.find("queueDone").Priority; got != want {
 			t.Errorf("added with %s: Done queues the key with priority %q, want %q", added, got, want)
 		}
@@ -181,21 +181,21 @@ func TestEventBeforeResponse(t *testing.T) {
 func TestRetries(t *testing.T) {
 	tr := newTracing(t)
 	tr.log(0, "Started syncing", "foo", "default/a", "retries", 4)
-	tr.want("queueReady", "queueGet high", "syncStart")
-	tr.log(1, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "requeueAfter", "80ms", "err", "broken")
+	tr.want("queueReady high", "queueGet high", "syncStart")
+	tr.log(1, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "err", "broken")
 	if s := tr.find("queueAddRateLimited"); s.Retries != 5 || s.Delay != 0.08 {
 		t.Errorf("queued with %d retries after %v s, want 5 and 0.08", s.Retries, s.Delay)
 	}
-	tr.want("queueAddRateLimited", "syncEnd error", "queueDone")
+	tr.want("queueAddRateLimited high", "syncEnd error", "queueDone")
 	tr.at(80, func(*tracer, *pod) {})
 	tr.want()
 	tr.at(82, func(*tracer, *pod) {})
 	if at := tr.find("queueReady").Time; !at.Equal(start.Add(81 * time.Millisecond)) {
 		t.Errorf("the delay elapsed at %s", at)
 	}
-	tr.want("queueReady")
+	tr.want("queueReady high")
 	tr.log(83, "Started syncing", "foo", "default/a", "retries", 5)
-	tr.log(84, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "requeueAfter", "0s", "err", nil)
+	tr.log(84, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 	if s := tr.find("queueForget"); s.Retries != 5 {
 		t.Errorf("Forget cleared %d retries, want 5", s.Retries)
 	}
@@ -235,12 +235,11 @@ func TestTombstone(t *testing.T) {
 		"listed", "fifoPush Replaced", "fifoPop Replaced", "indexerReplaced Replaced")
 	list(10, "9", "default/b")
 	tr.steps = nil
-	tr.log(11, "Deleting Deployment", "deployment", "default/a")
-	tr.log(11, "Recovered deleted object from tombstone", "object", "default/a")
-	tr.want("handler tombstone", "tombstone")
+	tr.log(11, "Deleting Deployment", "deployment", "default/a", "isTombstone", true)
+	tr.want("handler tombstone")
 	tr.event(12, deployments, "DELETED", "11")
 	tr.steps = nil
-	tr.log(13, "Deleting Deployment", "deployment", "default/a")
+	tr.log(13, "Deleting Deployment", "deployment", "default/a", "isTombstone", false)
 	tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete")
 }
 
@@ -257,7 +256,7 @@ func TestDeletedFoo(t *testing.T) {
 			tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
 			tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
 			tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
-			tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "requeueAfter", "0s", "err", nil)
+			tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 		}
 	}
 }
@@ -280,7 +279,7 @@ func TestTombstoneOfFoo(t *testing.T) {
 func TestNotEnqueued(t *testing.T) {
 	for lane, fields := range map[string][]any{
 		foos:        {"foo", map[string]string{"namespace": "default", "name": "a"}, "reason", "only status or metadata changed"},
-		deployments: {"object", map[string]string{"namespace": "default", "name": "a"}, "reason", "not controlled by a Foo that exists"},
+		deployments: {"object", map[string]string{"namespace": "default", "name": "a"}, "reason", "no Foo controls it"},
 	} {
 		tr := newTracing(t)
 		tr.log(0, "Foo not enqueued", fields...)
@@ -291,18 +290,50 @@ func TestNotEnqueued(t *testing.T) {
 }
 
 func TestRequeues(t *testing.T) {
-	for result, want := range map[string]string{
-		"stale": "queueAddAfter", "stalled": "queueAddRateLimited", "conflict": "queueAddRateLimited", "error": "queueAddRateLimited",
+	const conflict = `Resource "a" already exists and is not managed by Foo`
+	for _, test := range []struct {
+		result, err string
+		retries     int
+		want        string
+		delay       float64
+	}{
+		{"stale", "stale", 6, "queueAddAfter", 1},
+		{"conflict", "broken", 6, "queueAddRateLimited", 0.32},
+		{"error", "broken", 0, "queueAddRateLimited", 0.005},
+		{"error", "broken", 100, "queueAddRateLimited", 1000},
+		{"stalled", conflict, 1, "queueAddRateLimited", 0.01},
 	} {
 		tr := newTracing(t)
-		tr.log(0, "Started syncing", "foo", "default/a", "retries", 6)
+		tr.log(0, "Started syncing", "foo", "default/a", "retries", test.retries)
 		tr.steps = nil
-		tr.log(1, "Finished syncing", "foo", "default/a", "result", result, "duration", "1ms", "requeueAfter", "1s", "err", "broken")
-		if s := tr.find(want); s.Delay != 1 || s.Why != result {
-			t.Errorf("%s: queued after %v s because of %q", result, s.Delay, s.Why)
+		tr.log(1, "Finished syncing", "foo", "default/a", "result", test.result, "duration", "1ms", "err", test.err)
+		if s := tr.find(test.want); s.Delay != test.delay || s.Why != test.result {
+			t.Errorf("%s: queued after %v s because of %q, want %v s", test.result, s.Delay, s.Why, test.delay)
 		}
-		tr.want(want, "syncEnd "+result, "queueDone")
+		tr.want(test.want+" high", "syncEnd "+test.result, "queueDone")
 	}
+}
+
+// A worker adds a key with low priority at the end of the write backoff, independently of what is added with high priority.
+func TestWriteBackoff(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.steps = nil
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "deployment", "default/a", "reason", "end of write backoff", "priority", "low", "after", "1s")
+	if s := tr.find("queueAddAfter"); s.Delay != 1 || s.Lane != "" {
+		t.Errorf("queued by the handler of %q after %v s", s.Lane, s.Delay)
+	}
+	tr.log(2, "Finished syncing", "foo", "default/a", "result", "stalled", "duration", "1ms", "err", "denied by a webhook")
+	tr.want("queueAddAfter low", "queueForget", "syncEnd stalled", "queueDone")
+	tr.log(3, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
+	tr.want("queueAddAfter high")
+	tr.at(504, func(*tracer, *pod) {})
+	tr.want("queueReady high")
+	tr.log(505, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(506, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
+	tr.log(1000, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.want("queueReady low", "queueGet low", "syncStart")
 }
 
 func TestResync(t *testing.T) {
@@ -335,7 +366,7 @@ func TestFrozenProcess(t *testing.T) {
 	if at := tr.find("queueReady").Time; at.Before(start.Add(1001 * time.Millisecond)) {
 		t.Errorf("a delay elapsed at %s, while the process was frozen", at)
 	}
-	tr.want("fifoPush Updated", "queueReady")
+	tr.want("fifoPush Updated", "queueReady high")
 	tr.at(1253, func(*tracer, *pod) {})
 	tr.want("fifoPop Added", "indexerSet Added", "fifoPop Updated", "indexerSet Updated")
 }

@@ -26,12 +26,18 @@ var ErrStale = errors.New("the cache is stale")
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without the feature
-// AtomicFIFO of client-go, is stale; versions that cannot be compared are not.
+// workqueue. It is safe for concurrent use.
+//
+// The resourceVersions of one resource are ordered, see
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
+// resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as stale. Versions that
+// cannot be compared do not.
 type Store struct {
 	stores map[schema.GroupResource]LastSyncRVGetter
-	lock   sync.Mutex
-	writes map[cache.ObjectName][]write // Those that the caches may not have reached.
+
+	lock sync.Mutex
+	// writes are those that the caches may not have reached.
+	writes map[cache.ObjectName][]write
 }
 
 // LastSyncRVGetter is a cache that knows the resourceVersion that it has reached, such as a cache.Store.

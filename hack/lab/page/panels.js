@@ -74,10 +74,11 @@ class Detail {
   aboutItem(pod) {
     const key = this.selected && this.selected.key;
     if (!key || !pod) return [];
-    const [waiting, delayed, processing] = [pod.waiting.get(key), pod.delayed.get(key), pod.processing.get(key)];
+    const [waiting, processing] = [pod.waiting.get(key), pod.processing.get(key)];
+    const delayed = [...pod.delayed.values()].filter((item) => item.key === key);
     const lines = [
       waiting && `waits with ${waiting.priority} priority: ${waiting.changes} changes, 1 key (${waiting.reasons.join("; ")})`,
-      delayed && `is added again when its delay has elapsed: ${delayed.reasons.join("; ")}`,
+      ...delayed.map((item) => `is added again when its delay has elapsed: ${item.reasons.join("; ")}`),
       processing && `is processed by worker ${processing.worker || "?"}${processing.again ? `, and was added ${processing.again} times meanwhile: Done queues it once` : ""}`,
       pod.retries.has(key) && `has failed ${pod.retries.get(key)} times since the last success`,
       ...labState.lanes.map((lane) => pod.lanes[lane].objects.has(key) && `is in the Indexer of ${laneName(lane)} at resourceVersion ${pod.lanes[lane].objects.get(key)}`),

@@ -106,11 +106,14 @@ const labState = (() => {
     });
   }
 
-  // delay adds a key to those that wait for a time. Of several times the earliest one counts.
+  // A key may be delayed twice: with high and with low priority.
+  const delayedId = ({ key, priority }) => (priority === "low" ? `${key} low` : key);
+
+  // delay adds a key to those that wait for a time. Of several times with the same priority the earliest one counts.
   function delay(pod, step, fields) {
-    const delayed = pod.delayed.get(step.key);
+    const delayed = pod.delayed.get(delayedId(step));
     const due = ms(step.time) + 1000 * (step.delay || 0);
-    pod.delayed.set(step.key, {
+    pod.delayed.set(delayedId(step), {
       key: step.key,
       due: delayed ? Math.min(delayed.due, due) : due,
       changes: (delayed ? delayed.changes : 0) + 1,
@@ -226,8 +229,8 @@ const labState = (() => {
       delay(pod, step, { retries: pod.retries.get(step.key) });
     },
     queueReady({ pod, step }) {
-      const delayed = pod.delayed.get(step.key);
-      pod.delayed.delete(step.key);
+      const delayed = pod.delayed.get(delayedId(step));
+      pod.delayed.delete(delayedId(step));
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
         set(pod.processing, step.key, { again: processing.again + 1 });
@@ -366,7 +369,7 @@ const labState = (() => {
 
   // isByWorker reports whether a worker adds the key that it processes, and not a handler.
   function isByWorker(pod, step) {
-    return pod.processing.has(step.key) && step.why === "stale";
+    return step.kind === "queueAddAfter" && pod.processing.has(step.key) && (step.why === "stale" || step.priority === "low");
   }
 
   function decide(pod, step, decision) {
@@ -399,7 +402,7 @@ const labState = (() => {
       if (loop && !loop[stage]) set(state.loops, id(step.resourceVersion), { [stage]: step.seq });
       return;
     }
-    if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind)) {
+    if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind) && !isByWorker(state.pods.get(step.pod), step)) {
       for (const [key, loop] of state.loops) {
         if (!loop.handler || loop.queue || loop.notQueued) continue;
         set(state.loops, key, step.kind === "notEnqueued" ? { notQueued: step.seq, why: step.why } : { queue: step.seq, key: step.key, queuePod: step.pod });

@@ -136,6 +136,14 @@ func TestState(t *testing.T) {
 			want:       "500 ms, 3",
 		},
 		{
+			name: "a key is delayed with each priority by itself",
+			steps: `{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low"}
+				{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
+				{"kind":"queueReady","key":"default/a","priority":"high"}`,
+			expression: `[...pod.delayed.keys(), pod.waiting.get("default/a").priority].join()`,
+			want:       "default/a low,high",
+		},
+		{
 			name: "the cache is stale until it has the newest resourceVersion",
 			steps: `{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
 				{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"99"}
@@ -343,6 +351,7 @@ func TestTravel(t *testing.T) {
 		{`{"kind":"queueAdd","key":"default/a"}`, "add-deployments: a"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write backoff"}`, "requeueAfter: AddAfter 1 s"},
 		{`{"kind":"queueAddRateLimited","key":"default/a","retries":2}`, "requeue: a: failure 2"},
 		{`{"kind":"queueForget","key":"default/a"}`, "forget: Forget"},
 		{`{"kind":"queueDone","key":"default/a"}`, "done: Done"},
