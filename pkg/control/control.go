@@ -54,8 +54,8 @@ func New(
 	}
 }
 
-// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It returns the
-// response.
+// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It
+// returns the response.
 func (c *Control) CreateOrPatchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
@@ -109,9 +109,9 @@ func (c *Control) patchDeployment(
 	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
-// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found,
-// the precondition. Fields that this version of the Go types does not have survive. What does not differ is
-// left out before it is marshaled, which takes most of the time.
+// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found
+// as a precondition. Fields that this version of the Go types does not have survive. Large parts that do not
+// differ are left out, because it takes long to marshal and to compare them.
 func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
 	from, to := *found, *desired
 	from.ResourceVersion = ""
