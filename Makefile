@@ -4,7 +4,7 @@
 # All build output goes here.
 BIN := .build/bin
 # The race detector needs a C compiler.
-RACE := $(if $(shell command -v cc),-race)
+RACE := $(if $(shell command -v cc 2> /dev/null),-race)
 # The start of the commit's hash as a number that is not 0.
 COMMIT = $(shell printf '%d' 0x1$$(git rev-parse --short=7 HEAD))
 # The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
@@ -20,9 +20,10 @@ help: ## Show this help.
 run: $(if $(CLUSTER),,cluster) build ## Run the controller and the example Foo on a local Kubernetes, or on yours with CLUSTER=current, until Ctrl-C.
 	@$(if $(CLUSTER),CLUSTER='$(CLUSTER)' YES='$(YES)',$(BIN)/cluster run --) hack/run.sh
 
+# The outputs of the two do not mix: go test prints that of a package at its end, and the cluster, which shows its progress, is built before.
 .PHONY: test
-test: verify ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-unit
+test: verify cluster ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
+	@$(MAKE) --no-print-directory --jobs=2 test-e2e test-unit
 
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
@@ -165,7 +166,7 @@ test-variants: ## Test that each variant of the controller, which lacks one thin
 	go -C hack/variants test -count=1 -timeout 20m ./...
 
 .PHONY: test-docs
-test-docs: cluster ## Test the links, the references to code and the commands in the documentation.
+test-docs: cluster ## Test the links, references and commands in the documentation, and that nothing needs more than macOS has.
 	go -C hack/doctest test -count=1 -skip TestExercises ./...
 
 .PHONY: test-monitoring

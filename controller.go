@@ -100,7 +100,7 @@ func NewController(
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
 	owners, err := ownership.NewIndex(deployments, foos)
 	utilruntime.Must(err)
-	consistencyStore := consistency.NewStore(map[schema.GroupResource]cache.Store{
+	consistencyStore := consistency.NewStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})

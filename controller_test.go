@@ -43,7 +43,6 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
-	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
@@ -333,20 +332,6 @@ func TestWritesAreBounded(t *testing.T) {
 	}
 }
 
-// A creation that is repeated for a generation is preceded by a live read, even if its status could not be written.
-func TestRepeatedCreation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newFoo())
-		f.responses[updateStatus] = unavailable
-		for _, want := range [][]string{{createDeployment, updateStatus}, {getFoo, createDeployment, updateStatus}} {
-			verifyError(t, f.syncHandler(t.Context(), objectRef), "etcd has no leader")
-			f.verifyRequests(t, want...)
-			must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
-			advance(time.Second)
-		}
-	})
-}
-
 // What others do costs a bounded number of requests, however often and for how long they do it.
 func TestRequestsInAnHour(t *testing.T) {
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
@@ -413,42 +398,6 @@ func TestStalledIsReportedOnce(t *testing.T) {
 			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
 		}
 	})
-}
-
-// What an older CRD does not store of a status is written once for each sync, and the log says once what to do.
-func TestOlderCRD(t *testing.T) {
-	ours := newDeploymentFor(newFoo(), available)
-	for name, test := range map[string]struct {
-		response response
-		requests []string
-	}{
-		"without status subresource":   {notFound, []string{updateStatus, getFoo}},
-		"with availableReplicas alone": {returning(newFoo()), []string{updateStatus}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, newFoo(), ours)
-			f.responses[updateStatus] = test.response
-			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-			for range 3 {
-				must(t, f.syncHandler(klog.NewContext(t.Context(), logger), objectRef))
-				f.verifyRequests(t, test.requests...)
-			}
-			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-			if count := strings.Count(log, diagnostics.InstallCommand); count != 1 {
-				t.Errorf("the log says %d times how to update the CRD, want once", count)
-			}
-			f.verifyEvents(t, "")
-			for _, action := range f.sampleClient.Actions() { // Otherwise client-go would log a warning for each field.
-				if update, ok := action.(clienttesting.UpdateActionImpl); ok && update.UpdateOptions.FieldValidation != metav1.FieldValidationIgnore {
-					t.Errorf("the status is written with field validation %q", update.UpdateOptions.FieldValidation)
-				}
-			}
-			delete(f.responses, updateStatus) // The CRD is updated.
-			must(t, f.syncHandler(t.Context(), objectRef))
-			f.verifyEvents(t, syncedEvent)
-			f.verifyReady(t, isAvailable)
-		})
-	}
 }
 
 func TestOverriddenByAnotherController(t *testing.T) {
@@ -789,23 +738,14 @@ func TestRunShutdownTimeout(t *testing.T) {
 	})
 }
 
-// never is a cache.DoneChecker of what is never done.
-type never struct{}
-
-func (never) Name() string          { return "never" }
-func (never) Done() <-chan struct{} { return nil }
-
 func TestRunWithoutSyncedCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
-		f.deploymentsSynced = never{}
-		stop, returned := f.run(t)
-		advance(time.Hour)
-		if got := f.takeRequests(); slices.Contains(got, createDeployment) || len(returned) > 0 {
-			t.Errorf("requests = %q, want Run() to wait", got)
-		}
-		stop()
-		must(t, <-returned)
+		f.workqueue.Add(objectRef)
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Hour, stop)
+		must(t, f.Run(ctx, 1)) // The informers are not running.
+		f.verifyRequests(t)
 	})
 }
 
@@ -1169,7 +1109,7 @@ func (f *fixture) fillCaches(t testing.TB) {
 		for _, item := range items {
 			cached = append(cached, trimmed(t, item))
 		}
-		must(t, indexer.Replace(cached, ""))
+		must(t, indexer.Replace(cached, "8")) // Not older than any object.
 	}
 	f.takeRequests()
 }

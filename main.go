@@ -81,10 +81,15 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, o.ResyncPeriod,
-		kubeinformers.WithNamespace(o.Namespace), kubeinformers.WithTransform(trim))
-	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, o.ResyncPeriod,
-		informers.WithNamespace(o.Namespace), informers.WithTransform(trim))
+	// Only named informers have metrics. A second instance in a process has no name, and no metrics.
+	deploymentsName, _ := cache.NewInformerName("deployments")
+	foosName, _ := cache.NewInformerName("foos")
+	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
+		kubeClient, o.ResyncPeriod, kubeinformers.WithNamespace(o.Namespace),
+		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName))
+	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(
+		sampleClient, o.ResyncPeriod, informers.WithNamespace(o.Namespace),
+		informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	watchErrors, err := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())

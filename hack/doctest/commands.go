@@ -136,7 +136,7 @@ func (c *checker) checkKubectl(args []string) error {
 	subcommand := args
 	for i, arg := range args {
 		// The arguments of a subcommand contain a slash or dot, or follow a flag, or another subcommand that has none itself.
-		if strings.HasPrefix(arg, "-") || i > 0 && !slices.Contains([]string{"config", "create", "rollout", "set"}, args[i-1]) {
+		if strings.HasPrefix(arg, "-") || i > 0 && !slices.Contains([]string{"auth", "config", "create", "rollout", "set"}, args[i-1]) {
 			subcommand = args[:i]
 			break
 		}

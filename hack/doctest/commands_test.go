@@ -66,6 +66,7 @@ func TestBrokenCommands(t *testing.T) {
 		"make deploy IMG=a NAMESPACE=b  # no error":                false,
 		"kubectl apply -f artifacts/examples/crd.yaml && make run": false,
 		"kubectl rollout status -n a deployment/a":                 false,
+		"kubectl auth can-i watch foos -A":                         false,
 		`kubectl patch foo/a --type=merge -p '{"a": "--b"}'`:       false,
 		"./sample-controller -workers=3 -v=4 2> log &":             false,
 		".build/bin/image -push":                                   false,

@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctest checks the project's Markdown files: links, references to code, and command lines.
+// Package doctest checks the project's Markdown files: links, references to code, and command lines. It also checks that these, the Makefile
+// and the scripts use nothing that macOS lacks.
 package doctest
 
 import (

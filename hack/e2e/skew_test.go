@@ -35,7 +35,8 @@ var olderCRDs = []struct {
 
 func olderCRD(subresources, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
-		"name":"foos.samplecontroller.k8s.io","annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"}},
+		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
+		"name":"foos.samplecontroller.k8s.io"},
 		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
 		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":%s,"schema":{"openAPIV3Schema":{"type":"object",
 		"properties":{"spec":%s,"status":{"type":"object","properties":{"availableReplicas":{"type":"integer"}}}}}}}]}}`, subresources, spec)

@@ -124,14 +124,15 @@ func TestAlerts(t *testing.T) {
 		// The leader exits after 10 s, is started again and again, and finds no API server.
 		"the API server is down": {
 			pods: map[string][]phase{
-				"a": {leading, {recording: "outage-standby", duration: observed}},
-				"b": {standby, {recording: "outage-standby", duration: observed}},
+				"a": {leading, unchanged("outage-standby", ".*", observed)},
+				"b": {standby, unchanged("outage-standby", ".*", observed)},
 			},
 			want: map[string]time.Duration{
 				"FooControllerNoLeader":  2 * time.Minute,
 				"FooControllerAPIErrors": 10*time.Minute + interval,
+				"FooCacheStale":          29*time.Minute + 30*time.Second,
 			},
-			lasting: []string{"FooControllerNoLeader", "FooControllerAPIErrors"},
+			lasting: []string{"FooControllerNoLeader", "FooControllerAPIErrors", "FooCacheStale"},
 		},
 		"the API server is down for 5 s": {
 			pods: map[string][]phase{
@@ -149,6 +150,29 @@ func TestAlerts(t *testing.T) {
 			},
 			want:    map[string]time.Duration{"FooControllerAPIErrors": 10*time.Minute + interval},
 			lasting: []string{"FooControllerAPIErrors"},
+		},
+		"the cache of Foos is stale": {
+			pods: map[string][]phase{
+				"a": {leading, unchanged("healthy-leader", "foos", observed)},
+				"b": {standby, {recording: "healthy-standby", duration: observed}},
+			},
+			want:    map[string]time.Duration{"FooCacheStale": 29*time.Minute + 30*time.Second},
+			lasting: []string{"FooCacheStale"},
+		},
+		"the cache of a standby is stale for half an hour": {
+			pods: map[string][]phase{
+				"a": {leading, {recording: "healthy-leader", duration: observed}},
+				"b": {standby, unchanged("healthy-standby", "deployments", 32*time.Minute), standby},
+			},
+			want: map[string]time.Duration{"FooCacheStale": 29*time.Minute + 30*time.Second},
+		},
+		// etcd reports its revision at the latest 22 minutes after a change, and a bookmark comes within a minute.
+		"nothing changes in the cluster": {
+			pods: map[string][]phase{
+				"a":     append([]phase{leading}, quiet("healthy-leader", 23*time.Minute, 5)...),
+				"b":     {standby, {recording: gone, duration: observed}},
+				"new-b": append([]phase{{recording: gone, duration: settled}}, quiet("healthy-standby", 23*time.Minute, 5)...),
+			},
 		},
 		"a webhook fails for 10 minutes": {
 			pods: map[string][]phase{
@@ -268,6 +292,24 @@ func alternating(first, second string, duration time.Duration, times int) []phas
 func retried(recording, result string, duration time.Duration, others ...change) phase {
 	return phase{recording: recording, duration: duration, changes: append(others,
 		change{selector: `sample_controller_syncs_total{result="` + result + `"}`, increase: time.Minute.Seconds() / 1000})}
+}
+
+// unchanged returns a phase in which the resourceVersion of a cache, or of all that the regular expression matches, does not change.
+func unchanged(recording, cache string, duration time.Duration) phase {
+	return phase{recording: recording, duration: duration, changes: []change{
+		{selector: storeResourceVersion + `{name=~"` + cache + `"}`, gauge: 1},
+	}}
+}
+
+// quiet returns phases between which the resourceVersions of the caches change.
+func quiet(recording string, duration time.Duration, times int) []phase {
+	var phases []phase
+	for n := range times {
+		phase := unchanged(recording, ".*", duration)
+		phase.changes[0].gauge = float64(n + 1)
+		phases = append(phases, phase)
+	}
+	return phases
 }
 
 // waiting returns a phase in which no key is taken from the workqueue within 10 s.

@@ -141,10 +141,12 @@ const (
 	omitEnd        = "new: end"
 )
 
+// groupApproval is the annotation that is required for groups of the Kubernetes project only.
+const groupApproval = "api-approved.kubernetes.io"
+
 // omit returns the text without what a new controller does not get.
 func omit(text string, full bool) (string, error) {
-	// Single lines, marked or not. The annotation is required for groups of the Kubernetes project only.
-	omitted := append(omittedPaths(full), "api-approved.kubernetes.io")
+	omitted := append(omittedPaths(full), groupApproval) // Single lines, marked or not.
 	var kept strings.Builder
 	block, omitting := false, false
 	for line := range strings.Lines(text) {
@@ -155,6 +157,8 @@ func omit(text string, full bool) (string, error) {
 				return "", fmt.Errorf("begin and end do not alternate: %q", line)
 			}
 			block, omitting = !end, always || unlessFull && !full
+		case strings.Contains(line, groupApproval) && oldNames.MatchString(line):
+			return "", fmt.Errorf("the annotation must be in a line of its own: %q", line)
 		case !omitting && !slices.ContainsFunc(omitted, func(text string) bool { return strings.Contains(line, text) }):
 			kept.WriteString(line)
 		}
@@ -266,7 +270,7 @@ func (n names) renameGo(text string) (string, error) {
 	}
 }
 
-// renameMarkdown is rename for Markdown with blocks of Go code, or of diffs.
+// renameMarkdown is rename for Markdown with blocks of Go code, of diffs, or with columns.
 func (n names) renameMarkdown(text string) (string, error) {
 	const fence = "```"
 	var renamed []string
@@ -277,6 +281,14 @@ func (n names) renameMarkdown(text string) (string, error) {
 			rename = n.renameGo
 		case "diff":
 			rename = n.renameDiff
+		case "console", "shell", "text", "yaml":
+			rename = func(text string) (string, error) {
+				renamed, err := n.rename(text, false)
+				if err != nil {
+					return "", err
+				}
+				return align(text, renamed), nil
+			}
 		}
 		block, err := rename(block)
 		if err != nil {

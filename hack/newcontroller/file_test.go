@@ -31,6 +31,21 @@ func TestRenamed(t *testing.T) {
 			"a.go", "package a\n\nimport (\n\t_ \"example.com/my-controller/pkg/a\"\n\t_ \"fmt\"\n)\n",
 		},
 		"code in Markdown": {"a.md", "foo\n```go\nfoo(\"foo\")\n```\nfoo\n", "a.md", "archiveplan\n```go\narchivePlan(\"archiveplan\")\n```\narchiveplan\n"},
+		"columns in Markdown": {
+			"a.md", "```console\n$ kubectl get foos\nNAME          READY   AGE\nexample-foo   True    1s\na             True    1s\n\nNAME    AGE\nfoo-ä   1s\n```\n",
+			"a.md", "```console\n$ kubectl get archiveplans\nNAME                  READY   AGE\nexample-archiveplan   True    1s\n" +
+				"a                     True    1s\n\nNAME            AGE\narchiveplan-ä   1s\n```\n",
+		},
+		"empty cells in Markdown": {
+			"a.md", "```text\n  0.000  queue  foos         queued\n  0.001  act                 Delete a Foo\n 10.002  sync   deployments  ends\n```\n",
+			"a.md", "```text\n  0.000  queue  archiveplans  queued\n  0.001  act                  Delete an ArchivePlan\n 10.002  sync   deployments   ends\n```\n",
+		},
+		"comments in Markdown": {
+			"a.md", "```shell\nkubectl get foo/foo    # A\nkubectl get all\n                       # B\nkubectl apply -f long  # C\n```\n",
+			"a.md", "```shell\nkubectl get archiveplan/archiveplan  # A\nkubectl get all\n                                     # B\n" +
+				"kubectl apply -f long                # C\n```\n",
+		},
+		"indentation in Markdown": {"a.md", "```text\nfoo:  1\n      2\n```\n", "a.md", "```text\narchiveplan:  1\n      2\n```\n"},
 		"diffs in Markdown": {
 			"a.md", "```diff\n--- a/foo.yaml\n+++ b/foo.yaml\n@@ syncFoo @@\n+foo: # foo's\n+++ b/foo.go\n+\tfoo(\"foo\") // A foo\n+\treturn foo\n```\nfoo\n",
 			"a.md", "```diff\n--- a/archiveplan.yaml\n+++ b/archiveplan.yaml\n@@ syncArchivePlan @@\n+archiveplan: # archiveplan's\n+++ b/archiveplan.go\n+\tarchivePlan(\"archiveplan\") // An archiveplan\n+\treturn archivePlan\n```\narchiveplan\n",
@@ -62,6 +77,7 @@ func TestOmit(t *testing.T) {
 		"new: end\n":                              "alternate",
 		"new: end\nnew: leave out\n":              "alternate",
 		"new: leave out\nnew: only with FULL=1\n": "alternate",
+		"foo: {" + groupApproval + ": a}\n":       "line of its own",
 	} {
 		_, err := omit(text, true)
 		wantOneLine(t, err, want)
@@ -76,7 +92,9 @@ func TestRenamedErrors(t *testing.T) {
 		"FOO=1":            `"FOO"`,
 		"SampleController": `"SampleController"`,
 	} {
-		_, err := file{path: "a.yaml", content: []byte(content)}.renamed(archivePlanNames(t))
-		wantOneLine(t, err, want)
+		for path, content := range map[string]string{"a.yaml": content, "a.md": "```console\n\n" + content + "\n```\n"} {
+			_, err := file{path: path, content: []byte(content)}.renamed(archivePlanNames(t))
+			wantOneLine(t, err, want)
+		}
 	}
 }

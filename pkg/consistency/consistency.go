@@ -1,11 +1,13 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is older than its own last write. Its
-// terms are those of the same package in kube-controller-manager, which cannot be imported.
+// Package consistency keeps a controller from acting on a cache that is older than the controller's own last
+// write. Its terms, and its rule for a cache of unknown version, are those of
+// k8s.io/client-go/util/consistency in the alpha releases of client-go 0.38. The timeout is its own.
 package consistency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,12 +26,23 @@ var ErrStale = errors.New("the cache is stale")
 const staleCacheTimeout = time.Minute
 
 // Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use. A cache of unknown resourceVersion, as without the feature
-// AtomicFIFO of client-go, is never stale.
+// workqueue. It is safe for concurrent use.
+//
+// The resourceVersions of one resource are ordered, see
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
+// resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as stale. Versions that
+// cannot be compared do not.
 type Store struct {
-	caches map[schema.GroupResource]cache.Store
-	lock   sync.Mutex
-	writes map[cache.ObjectName][]write // Those that the caches may not have reached.
+	stores map[schema.GroupResource]LastSyncRVGetter
+
+	lock sync.Mutex
+	// writes are those that the caches may not have reached.
+	writes map[cache.ObjectName][]write
+}
+
+// LastSyncRVGetter is a cache that knows the resourceVersion that it has reached, such as a cache.Store.
+type LastSyncRVGetter interface {
+	LastStoreSyncResourceVersion() string
 }
 
 type write struct {
@@ -39,12 +52,15 @@ type write struct {
 }
 
 // NewStore returns an empty store for writes to the resources that the given caches hold.
-func NewStore(caches map[schema.GroupResource]cache.Store) *Store {
-	return &Store{caches: caches, writes: map[cache.ObjectName][]write{}}
+func NewStore(stores map[schema.GroupResource]LastSyncRVGetter) *Store {
+	return &Store{stores: stores, writes: map[cache.ObjectName][]write{}}
 }
 
-// WroteAt records the resourceVersion in the response to a write for an owner.
+// WroteAt records the resourceVersion in the response to a write for an owner, unless it cannot be compared.
 func (s *Store) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
+	if _, err := resourceversion.CompareResourceVersion(resourceVersion, resourceVersion); err != nil {
+		return
+	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.writes[owner] = append(s.writes[owner], write{resource, resourceVersion, time.Now()})
@@ -55,11 +71,11 @@ func (s *Store) EnsureReady(owner cache.ObjectName) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for _, write := range s.writes[owner] {
-		read := s.caches[write.resource].LastStoreSyncResourceVersion()
+		read := s.stores[write.resource].LastStoreSyncResourceVersion()
 		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
-		if err == nil && order < 0 && time.Since(write.at) < staleCacheTimeout {
+		if stale := read == "" || err == nil && order < 0; stale && time.Since(write.at) < staleCacheTimeout {
 			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written",
-				ErrStale, write.resource, read, write.resourceVersion)
+				ErrStale, write.resource, cmp.Or(read, "unknown"), write.resourceVersion)
 		}
 	}
 	delete(s.writes, owner)

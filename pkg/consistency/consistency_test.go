@@ -20,16 +20,13 @@ var (
 )
 
 // fakeCache is a cache that has reached a resourceVersion.
-type fakeCache struct {
-	cache.Store
-	at string
-}
+type fakeCache struct{ at string }
 
 func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
 func newTestStore(foosAt, deploymentsAt string) (store *Store, foosCache, deploymentsCache *fakeCache) {
 	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
-	return NewStore(map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
+	return NewStore(map[schema.GroupResource]LastSyncRVGetter{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -51,8 +48,10 @@ func TestEnsureReady(t *testing.T) {
 		"the other of two":             {foosAt: "99", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}, want: ErrStale},
 		"both caches new enough":       {foosAt: "100", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}},
 		"longer number is newer":       {foosAt: "999", deploymentsAt: "1", writes: []write{{foos, "1000"}}, want: ErrStale},
-		"unknown version of the cache": {foosAt: "", deploymentsAt: "1", writes: []write{{foos, "100"}}},
+		"unknown version of the cache": {foosAt: "", deploymentsAt: "1", writes: []write{{foos, "100"}}, want: ErrStale},
 		"unknown version of the write": {foosAt: "1", deploymentsAt: "1", writes: []write{{foos, ""}}},
+		"both versions unknown":        {foosAt: "", deploymentsAt: "1", writes: []write{{foos, ""}}},
+		"version is no number":         {foosAt: "a", deploymentsAt: "1", writes: []write{{foos, "100"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, _, _ := newTestStore(test.foosAt, test.deploymentsAt)

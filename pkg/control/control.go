@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,10 +54,21 @@ func New(
 	}
 }
 
-// CreateDeployment creates the desired Deployment of a Foo, and returns the response. Unless it is the first
+// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It
+// returns the response.
+func (c *Control) CreateOrPatchDeployment(
+	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
+) (*appsv1.Deployment, error) {
+	if found == nil {
+		return c.createDeployment(ctx, foo, desired)
+	}
+	return c.patchDeployment(ctx, foo, found, desired)
+}
+
+// createDeployment creates the desired Deployment of a Foo, and returns the response. Unless it is the first
 // one, a live read shows that the Foo is neither gone nor renamed. If the API server has a Deployment of that
 // name, another live read shows whether this is a name conflict or the cache is stale.
-func (c *Control) CreateDeployment(
+func (c *Control) createDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
 	if foo.Status.ObservedGeneration != 0 || c.pacer.HasWritten(foo, desired.Name) { // It is not the first.
@@ -82,19 +94,9 @@ func (c *Control) CreateDeployment(
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-// CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that.
-func (c *Control) CreateOrPatchDeployment(
-	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
-) (*appsv1.Deployment, error) {
-	if found == nil {
-		return c.CreateDeployment(ctx, foo, desired)
-	}
-	return c.PatchDeployment(ctx, foo, found, desired)
-}
-
-// PatchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and
+// patchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and
 // returns the response. The error is a conflict if the Deployment has changed since.
-func (c *Control) PatchDeployment(
+func (c *Control) patchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
 	patch, err := mergePatch(found, desired)
@@ -107,16 +109,21 @@ func (c *Control) PatchDeployment(
 	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
-// mergePatch returns the strategic merge patch from current to desired. It carries the resourceVersion of
-// current, the precondition. Fields that this version of the Go types does not have survive.
-func mergePatch(current, desired *appsv1.Deployment) ([]byte, error) {
-	unversioned := current.DeepCopy()
-	unversioned.ResourceVersion = ""
-	before, err := json.Marshal(unversioned)
+// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found
+// as a precondition. Fields that this version of the Go types does not have survive. Large parts that do not
+// differ are left out, because it takes long to marshal and to compare them.
+func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
+	from, to := *found, *desired
+	from.ResourceVersion = ""
+	from.Status, to.Status = appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
+	if equality.Semantic.DeepEqual(from.Spec.Template, to.Spec.Template) {
+		from.Spec.Template, to.Spec.Template = corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{}
+	}
+	before, err := json.Marshal(&from)
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(desired)
+	after, err := json.Marshal(&to)
 	if err != nil {
 		return nil, err
 	}

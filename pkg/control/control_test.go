@@ -4,187 +4,98 @@
 package control
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"reflect"
-	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
-	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/pacing"
 )
 
-func newFoo(generation int64) *samplev1alpha1.Foo {
-	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
-}
-
-func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
-	return New(kubeClient, sampleClient, store, pacing.New(func(cache.ObjectName, time.Duration) {}), "")
-}
-
-func TestMergePatch(t *testing.T) {
-	container := func(name, image string) corev1.Container { return corev1.Container{Name: name, Image: image} }
-	current := func() *appsv1.Deployment {
-		return &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: "example", ResourceVersion: "7", Labels: map[string]string{"app": "nginx"}},
-			Spec: appsv1.DeploymentSpec{
-				Replicas: new(int32(5)),
-				Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-					Containers: []corev1.Container{container("sidecar", "sidecar"), container("nginx", "apache")},
-				}},
-			},
+func requests(actions []clienttesting.Action) (requests []string) {
+	for _, action := range actions {
+		resource := action.GetResource().Resource
+		if subresource := action.GetSubresource(); subresource != "" {
+			resource += "/" + subresource
 		}
+		requests = append(requests, action.GetVerb()+" "+resource)
 	}
+	return requests
+}
+
+// That an older CRD does not store a status, or parts of it, is no error, and the log says once what to do.
+func TestOlderCRD(t *testing.T) {
+	foo := newFoo(1)
 	for name, test := range map[string]struct {
-		change func(*appsv1.Deployment)
-		want   string
+		response runtime.Object
+		err      error
+		live     error
+		want     string // the requests
+		wantErr  bool
+		logged   int
 	}{
-		"nothing":  {func(*appsv1.Deployment) {}, `{"metadata":{"resourceVersion":"7"}}`},
-		"replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) }, `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`},
-		"labels": {func(d *appsv1.Deployment) {
-			d.Labels["team"] = "a"
-			d.Spec.Template.Labels = map[string]string{"app": "nginx"}
-		}, `{"metadata":{"labels":{"team":"a"},"resourceVersion":"7"},"spec":{"template":{"metadata":{"labels":{"app":"nginx"}}}}}`},
-		"image": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "nginx:latest" }, `{
-			"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
-				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"}],
-				"containers":[{"image":"nginx:latest","name":"nginx"}]}}}}`},
-		"new container": {func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, container("new", "image"))
-		}, `{"metadata":{"resourceVersion":"7"},"spec":{"template":{"spec":{
-				"$setElementOrder/containers":[{"name":"sidecar"},{"name":"nginx"},{"name":"new"}],
-				"containers":[{"image":"image","name":"new","resources":{}}]}}}}`},
+		"without status subresource":   {nil, apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"), nil, "update foos/status, get foos", false, 1},
+		"with availableReplicas alone": {foo, nil, nil, "update foos/status", false, 1},
+		"Foo is gone": {nil, apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"),
+			apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "foo"), "update foos/status, get foos", true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cached, desired := current(), current()
-			test.change(desired)
-			patch, err := mergePatch(cached, desired)
-			if err != nil {
-				t.Fatal(err)
+			client := &fake.Clientset{}
+			client.AddReactor("update", "foos", returning(test.response, test.err))
+			client.AddReactor("get", "foos", returning(foo, test.live))
+			control := newControl(nil, client, consistency.NewStore(nil))
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			for range 3 {
+				client.ClearActions()
+				_, err := control.UpdateFooStatus(klog.NewContext(t.Context(), logger), foo, samplev1alpha1.FooStatus{Replicas: 1})
+				if (err != nil) != test.wantErr {
+					t.Fatal(err)
+				}
+				if got := strings.Join(requests(client.Actions()), ", "); got != test.want {
+					t.Errorf("requests = %q, want %q", got, test.want)
+				}
 			}
-			var got, want any
-			if err := errors.Join(json.Unmarshal(patch, &got), json.Unmarshal([]byte(test.want), &want)); err != nil {
-				t.Fatal(err)
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if count := strings.Count(log, diagnostics.InstallCommand); count != test.logged {
+				t.Errorf("the log says %d times how to update the CRD, want %d", count, test.logged)
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("mergePatch() = %s, want %s", patch, test.want)
-			}
-			if !reflect.DeepEqual(cached, current()) {
-				t.Error("mergePatch() changed the cached Deployment")
+			for _, action := range client.Actions() { // Otherwise client-go would log a warning for each field.
+				if update, ok := action.(clienttesting.UpdateActionImpl); ok && update.UpdateOptions.FieldValidation != metav1.FieldValidationIgnore {
+					t.Errorf("the status is written with field validation %q", update.UpdateOptions.FieldValidation)
+				}
 			}
 		})
 	}
 }
 
-// A superseded Deployment is kept if a live read shows that the Foo has changed, whatever the cache says.
-func TestFooHasChanged(t *testing.T) {
+// A creation that is not the first one of a Foo, or of its generation, is preceded by a live read of the Foo.
+func TestRepeatedCreation(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
-	for change, edit := range map[string]func(*samplev1alpha1.Foo){
-		"spec":     func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "renamed" },
-		"UID":      func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" },
-		"deletion": func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = new(metav1.Now()) },
-	} {
-		live := foo.DeepCopy()
-		edit(live)
-		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
-		sampleClient.AddReactor("get", "foos", returning(live, nil))
-		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, deployment, deployment)
-		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
-			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
+	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
+	sampleClient.AddReactor("get", "foos", returning(foo, nil))
+	control := newControl(kubeClient, sampleClient, consistency.NewStore(nil))
+	observed := newFoo(2)
+	observed.Status.ObservedGeneration = 1
+	for i, test := range []struct {
+		foo       *samplev1alpha1.Foo
+		liveReads int // so far
+	}{{foo, 0}, {foo, 1}, {newFoo(2), 1}, {observed, 2}} {
+		if _, err := control.CreateOrPatchDeployment(t.Context(), test.foo, nil, deployment); err != nil {
+			t.Error(err)
 		}
-	}
-}
-
-// A superseded Deployment is kept if a live read shows that the current one cannot take over, whatever the cache says.
-func TestCurrentHasChanged(t *testing.T) {
-	foo := newFoo(1)
-	cached := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)}},
-		Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
-	}
-	for name, test := range map[string]struct {
-		change func(*appsv1.Deployment)
-		err    error
-		want   error
-	}{
-		"available":      {func(*appsv1.Deployment) {}, nil, nil},
-		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, consistency.ErrStale},
-		"being deleted":  {func(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) }, nil, consistency.ErrStale},
-		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, consistency.ErrStale},
-		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), consistency.ErrStale},
-		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded},
-	} {
-		live := cached.DeepCopy()
-		test.change(live)
-		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
-		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
-		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, &appsv1.Deployment{}, cached)
-		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
-		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
-			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
+		if got := len(sampleClient.Actions()); got != test.liveReads {
+			t.Errorf("creation %d: %d live reads, want %d", i+1, got, test.liveReads)
 		}
-	}
-}
-
-func returning(object runtime.Object, err error) clienttesting.ReactionFunc {
-	return func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err }
-}
-
-// After each write, and after the live read of a Deployment that exists already, the cache is stale until it has caught up.
-func TestWritesAreRecorded(t *testing.T) {
-	foo := newFoo(1)
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "foo", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
-	}}
-	written := deployment.DeepCopy()
-	written.ResourceVersion = "11"
-	create := func(c *Control) (*appsv1.Deployment, error) { return c.CreateDeployment(t.Context(), foo, deployment) }
-	for name, test := range map[string]struct {
-		createErr error
-		write     func(*Control) (*appsv1.Deployment, error)
-		wantErr   error
-	}{
-		"create": {nil, create, nil},
-		"patch": {nil, func(c *Control) (*appsv1.Deployment, error) {
-			return c.PatchDeployment(t.Context(), foo, deployment, deployment)
-		}, nil},
-		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
-	} {
-		t.Run(name, func(t *testing.T) {
-			kubeClient := &kubefake.Clientset{}
-			kubeClient.AddReactor("create", "deployments", returning(written, test.createErr))
-			kubeClient.AddReactor("*", "deployments", returning(written, nil))
-			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
-			cached.Bookmark("10")
-			store := consistency.NewStore(map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
-			if got, err := test.write(newControl(kubeClient, nil, store)); !errors.Is(err, test.wantErr) || err == nil && got != written {
-				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
-			}
-			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
-				t.Errorf("EnsureReady() = %v before the cache has caught up", err)
-			}
-			cached.Bookmark("11")
-			if err := store.EnsureReady(cache.MetaObjectToName(foo)); err != nil {
-				t.Errorf("EnsureReady() = %v once the cache has caught up", err)
-			}
-		})
 	}
 }

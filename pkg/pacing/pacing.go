@@ -47,11 +47,13 @@ func id(foo *samplev1alpha1.Foo, deploymentName string) string {
 	return fmt.Sprintf("%s/%d/%s", foo.UID, foo.Generation, deploymentName)
 }
 
-// MayWrite reports whether no backoff of the Deployment is under way.
+// MayWrite reports whether no backoff of the Deployment is under way. Otherwise it makes sure that the Foo is
+// synced later: of several delays of a key, the workqueue keeps only the shortest.
 func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) bool {
 	id := id(foo, deploymentName)
 	if p.backoff.IsInBackOffSinceUpdate(id, time.Now()) {
 		klog.FromContext(ctx).V(4).Info("Not writing Deployment: backing off", "backoff", p.backoff.Get(id))
+		p.enqueueAfter(cache.MetaObjectToName(foo), p.backoff.Get(id))
 		return false
 	}
 	return true

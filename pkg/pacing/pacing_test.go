@@ -54,10 +54,13 @@ func TestMayWrite(t *testing.T) {
 			verify(t, fmt.Sprintf("write %d", i), pacer.MayWrite(ctx, foo, name), true)
 			pacer.Answered(ctx, foo, name)
 			backoff := min(time.Second<<i, maxBackoff)
-			time.Sleep(backoff - 1)
+			time.Sleep(backoff - time.Nanosecond)
 			verify(t, fmt.Sprintf("just before the end of backoff %d", i), pacer.MayWrite(ctx, foo, name), false)
-			time.Sleep(1)
-			verify(t, "enqueued", (*delays)[i], backoff)
+			time.Sleep(time.Nanosecond)
+			if want := []time.Duration{backoff, backoff}; !slices.Equal(*delays, want) { // At the write, and at the attempt.
+				t.Errorf("enqueued after %v, want %v", *delays, want)
+			}
+			*delays = nil
 		}
 		verify(t, "has written", pacer.HasWritten(foo, name), true)
 
@@ -82,9 +85,9 @@ func TestHeldResetsBackoff(t *testing.T) {
 			verify(t, "during the backoff", pacer.StillOverridden(ctx, foo), "message")
 			time.Sleep(initialBackoff) // What was enqueued is synced.
 			verify(t, "at its end", pacer.StillOverridden(ctx, foo), "message")
-			time.Sleep(overrideDelay - 1)
+			time.Sleep(overrideDelay - time.Nanosecond)
 			verify(t, "soon after", pacer.StillOverridden(ctx, foo), "message")
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			verify(t, "held", pacer.StillOverridden(ctx, foo), "<nil>")
 			verify(t, "has written", pacer.HasWritten(foo, name), false)
 			if want := []time.Duration{initialBackoff, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {

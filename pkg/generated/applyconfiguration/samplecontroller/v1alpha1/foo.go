@@ -17,7 +17,8 @@ import (
 // FooApplyConfiguration represents a declarative configuration of the Foo type for use
 // with apply.
 //
-// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state, and reports its rollout.
+// Foo describes one nginx Deployment. The controller creates the Deployment, keeps it in the desired state,
+// and reports its rollout.
 type FooApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -10,12 +10,13 @@ package v1alpha1
 //
 // FooSpec is the desired state of a Foo's Deployment.
 type FooSpecApplyConfiguration struct {
-	// deploymentName is the name of the Deployment that the controller creates for this Foo, in the Foo's namespace. It must be a
-	// DNS-1123 subdomain. If it is changed, a Deployment of the new name is created, and the superseded one is deleted once the
-	// new one is available.
+	// deploymentName is the name of the Deployment that the controller creates for this Foo, in the Foo's
+	// namespace. It must be a DNS-1123 subdomain. If it is changed, a Deployment of the new name is created, and
+	// the superseded one is deleted once the new one is available.
 	DeploymentName *string `json:"deploymentName,omitempty"`
-	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the number of replicas: the
-	// Deployment is created with the default of 1, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
+	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
+	// number of replicas: the Deployment is created with the default of 1, and may be scaled by anyone, such as
+	// a HorizontalPodAutoscaler.
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 

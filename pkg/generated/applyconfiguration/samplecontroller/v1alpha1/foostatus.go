@@ -14,18 +14,20 @@ import (
 //
 // FooStatus is the most recently observed state of a Foo's Deployment.
 type FooStatusApplyConfiguration struct {
-	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its minReadySeconds.
+	// availableReplicas is the number of the Deployment's Pods that have been ready for at least its
+	// minReadySeconds.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 	// replicas is the number of Pods that the Deployment has. The scale subresource reads it.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// selector is the label selector of the Deployment's Pods as a string, such as "app=nginx,controller=example-foo". The scale
-	// subresource reads it.
+	// selector is the label selector of the Deployment's Pods as a string, such as
+	// "app=nginx,controller=example-foo". The scale subresource reads it.
 	Selector *string `json:"selector,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about. If it is less than metadata.generation, the controller
-	// has not reconciled the latest generation yet.
+	// observedGeneration is the metadata.generation that this status is about. If it is less than
+	// metadata.generation, the controller has not reconciled the latest generation yet.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are available. "Stalled" is
-	// set, and True, only while the controller cannot make progress until a user acts: its reason and message say why.
+	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are
+	// available. "Stalled" is set, and True, only while the controller cannot make progress until a user acts:
+	// its reason and message say why.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
