@@ -176,8 +176,8 @@ var (
 		`[Ss]amplecontroller|sample(v1alpha1|clientset|scheme)|sample[A-Z]|[a-z]*foo[a-z]*|Foo[a-z]*`)
 	// traces matches what oldNames misses.
 	traces = regexp.MustCompile(`(?i)[a-z]*(foo|sample)[a-z]*`)
-	// articles matches the article before a kind, which in a comment may be at the end of the previous line.
-	articles = regexp.MustCompile("\\b([Aa])((?:\\s|//|#)+[`\"]?(?:Foo|foo))")
+	// articles matches the article before a kind, which in a comment may be at the end of the previous line, and in a link is one of a heading.
+	articles = regexp.MustCompile("\\b([Aa])((?:\\s|//|#|-)+[`\"]?(?:Foo|foo))")
 )
 
 // rename replaces the old names in a text or, with the capitalization of Go, in an identifier. It returns an error if an old name

@@ -21,7 +21,7 @@ func TestRenamed(t *testing.T) {
 			"a.yaml", "foos.samplecontroller.k8s.io, Foo, FooList, sample_controller_syncs\n",
 			"a.yaml", "archiveplans.backup.example.com, ArchivePlan, ArchivePlanList, my_controller_syncs\n",
 		},
-		"articles": {"a.yaml", "A Foo, a `Foo`, # a\n# Foo, another Foo\n", "a.yaml", "An ArchivePlan, an `ArchivePlan`, # an\n# ArchivePlan, another ArchivePlan\n"},
+		"articles": {"a.yaml", "A Foo, a `Foo`, # a\n# Foo, another Foo, #a-foo\n", "a.yaml", "An ArchivePlan, an `ArchivePlan`, # an\n# ArchivePlan, another ArchivePlan, #an-archiveplan\n"},
 		"identifiers and strings": {
 			"foo.go", "package foostatus\n\n// fooInformer is of foo.\nvar fooInformer, foo = sampleClient, \"foo\"\n",
 			"archiveplan.go", "package archiveplanstatus\n\n// archivePlanInformer is of archiveplan.\nvar archivePlanInformer, archivePlan = backupClient, \"archiveplan\"\n",
