@@ -4,11 +4,15 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"k8s.io/sample-controller/hack/doctest"
@@ -16,16 +20,25 @@ import (
 
 const root = "../.."
 
-// The kind has two words and an irregular plural, the module path is deep, and the group's first label is not a Go identifier.
+// Unusual names: the module path is deep, the group's first label is not a Go identifier, and the kind has an acronym, two words, the article
+// an, and an irregular plural.
 const (
-	newModule = "example.com/platform/teams/pest-control"
-	newGroup  = "farm-animals.example.org"
-	newKind   = "FieldMouse"
-	newPlural = "fieldmice"
+	newModule = "example.com/platform/teams/index-controller"
+	newGroup  = "data-stores.example.org"
+	newKind   = "SQLIndex"
+	newPlural = "sqlindices"
 )
 
-func TestNewController(t *testing.T) {
-	dir := newRepository(t, false)
+// TestReadme creates the controller of the README by its command.
+func TestReadme(t *testing.T) {
+	setIdentity(t)
+	arguments := regexp.MustCompile(`(?m)^make new DIR=\.\./(\S+) (.+)$`).FindStringSubmatch(read(t, root, "README.md"))
+	if arguments == nil {
+		t.Fatal("the README does not create a controller")
+	}
+	dir := filepath.Join(t.TempDir(), arguments[1])
+	command(t, root, "make", append([]string{"new", "DIR=" + dir}, strings.Fields(arguments[2])...)...)
+	checkNew(t, dir)
 	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/monitoring|hack/variants|test-variants|exercises\.md|why\.md|FULL=1`)
 	for name, content := range trackedFiles(t, dir) {
 		for line := range strings.Lines(name + "\n" + content) {
@@ -39,6 +52,17 @@ func TestNewController(t *testing.T) {
 		t.Errorf("broken links: %q, %v", broken, err)
 	}
 	command(t, filepath.Join(dir, "hack/release"), "go", "test", "-run", "TestChart", ".")
+}
+
+func TestUnusualNames(t *testing.T) {
+	setIdentity(t)
+	dir := filepath.Join(t.TempDir(), "index-controller")
+	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, true}); err != nil {
+		t.Fatal(err)
+	}
+	checkNew(t, dir)
+	command(t, dir, "make", "test-monitoring")
+	command(t, filepath.Join(dir, "hack/doctest"), "go", "test", "-run", "TestLinks|TestReferences|TestPortability", ".")
 
 	if err := doctest.ApplyExercises(dir); err != nil {
 		t.Fatal(err)
@@ -48,37 +72,62 @@ func TestNewController(t *testing.T) {
 	}
 }
 
-func TestFullNewController(t *testing.T) {
-	dir := newRepository(t, true)
-	command(t, dir, "make", "test-monitoring")
-	command(t, filepath.Join(dir, "hack/doctest"), "go", "test", "-run", "TestLinks|TestReferences", ".")
-}
-
-// newRepository creates a repository, and tests what all new ones have in common.
-func newRepository(t *testing.T, full bool) (dir string) {
+// checkNew runs and tests a new controller, as its author would.
+func checkNew(t *testing.T, dir string) {
 	t.Helper()
-	setIdentity(t)
-	dir = filepath.Join(t.TempDir(), "pest-control")
-	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, full}); err != nil {
-		t.Fatal(err)
-	}
 	if status := command(t, dir, "git", "status", "--short"); status != "" {
 		t.Errorf("not committed:\n%s", status)
 	}
 	checkTraces(t, dir)
-	for _, target := range []string{"build", "test-unit", "verify", "verify-modules"} {
-		command(t, dir, "make", target)
+	built, err := filepath.Abs(root + "/.build/bin")
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Setenv("KUBEBUILDER_ASSETS", built) // The local Kubernetes is the same, and is not built again.
+	makeRun(t, dir)
+	command(t, dir, "make", "test", "verify-modules")
 	for module := range strings.FieldsSeq(command(t, dir, "git", "ls-files", "*/go.mod")) {
 		if module := filepath.Dir(module); module != "hack/tools" && module != "hack/cluster/controlplane" {
 			command(t, filepath.Join(dir, module), "go", "vet", "./...")
 		}
 	}
 	command(t, dir, "go", "tool", "-modfile=hack/tools/go.mod", "actionlint", "-shellcheck=", "-pyflakes=")
-	if version := command(t, dir, ".build/bin/pest-control", "-version"); !strings.HasPrefix(version, "pest-control ") {
+	name := filepath.Base(dir)
+	if version := command(t, dir, ".build/bin/"+name, "-version"); !strings.HasPrefix(version, name+" ") {
 		t.Errorf("-version printed %q", version)
 	}
-	return dir
+}
+
+// makeRun runs make run until the Deployment of the example is available, and then interrupts it like Ctrl-C.
+func makeRun(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	command := exec.CommandContext(ctx, "make", "run")
+	command.Dir = dir
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGINT) }
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stderr = command.Stdout
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var output strings.Builder
+	available := regexp.MustCompile(`(?m)^deployment\.apps/example-\w+ +1/1 `)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		fmt.Fprintln(&output, lines.Text())
+		if available.MatchString(lines.Text()) {
+			cancel()
+		}
+	}
+	err = command.Wait()
+	if !available.MatchString(output.String()) {
+		t.Fatalf("make run: %v\n%s", err, output.String())
+	}
 }
 
 // trackedFiles returns the contents of all tracked files except checksums.

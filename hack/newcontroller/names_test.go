@@ -16,6 +16,7 @@ func TestNewNames(t *testing.T) {
 		{"Gateway", "", "Gateways", "gateway", "gateways", "gateways", "a"},
 		{"Address", "", "Addresses", "address", "addresses", "addresses", "an"},
 		{"FieldMouse", "fieldmice", "FieldMice", "fieldMouse", "fieldMice", "fieldmice", "a"},
+		{"SQLIndex", "sqlindices", "SQLIndices", "sqlIndex", "sqlIndices", "sqlindices", "an"},
 		{"Person", "humans", "Humans", "person", "humans", "humans", "a"},
 		{"DNSRecord", "", "DNSRecords", "dnsRecord", "dnsRecords", "dnsrecords", "a"},
 		{"SSHKey", "", "SSHKeys", "sshKey", "sshKeys", "sshkeys", "an"},

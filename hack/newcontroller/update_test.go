@@ -13,13 +13,13 @@ import (
 // TestUpdate updates a controller that was created from an older commit, and whose author has changed it since.
 func TestUpdate(t *testing.T) {
 	setIdentity(t)
-	source, dir := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "pest-control")
+	source, dir := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "index-controller")
 	command(t, root, "git", "clone", "--quiet", ".", source)
 	if err := run(t.Context(), source, dir, input{newModule, newGroup, newKind, newPlural, false}); err != nil {
 		t.Fatal(err)
 	}
-	change(t, dir, "controller.go", "// DefaultImage is", "// The author's.\n\t// DefaultImage is")
-	change(t, source, "controller.go", "func isNginx", "// Changed: foo.\nfunc isNginx")
+	change(t, dir, "controller.go", "// FieldManager is", "// The author's.\n\t// FieldManager is")
+	change(t, source, "controller.go", "func labelsFor", "// Changed: foo.\nfunc labelsFor")
 	change(t, source, "hack/run.sh", "# The demo", "# This is the demo")
 	command(t, source, "git", "rm", "--quiet", "LICENSE")
 	command(t, source, "git", "commit", "--quiet", "--message", "Remove a file")
@@ -29,7 +29,7 @@ func TestUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"controller.go": "// Changed: fieldmouse.\nfunc isNginx",
+		"controller.go": "// Changed: sqlindex.\nfunc labelsFor",
 		"hack/run.sh":   "# This is the demo",
 		originPath:      "COMMIT=" + command(t, source, "git", "rev-parse", "HEAD"),
 	} {
@@ -43,7 +43,7 @@ func TestUpdate(t *testing.T) {
 	if got := command(t, dir, "git", "status", "--short"); got != "M  .origin\nD  LICENSE\nM  README.md\nM  controller.go\nM  hack/run.sh\n" {
 		t.Errorf("git status:\n%s", got)
 	}
-	if got := out.String(); !strings.Contains(got, "+// Changed: fieldmouse.") || strings.Contains(got, "This is the demo") {
+	if got := out.String(); !strings.Contains(got, "+// Changed: sqlindex.") || strings.Contains(got, "This is the demo") {
 		t.Errorf("want the changes to controller.go only:\n%s", got)
 	}
 	wantOneLine(t, update(t.Context(), source, dir, &out), "commit your changes first")
