@@ -50,6 +50,8 @@ func (p *page) runTwo() (leader string) {
 func (p *page) checkPicture() {
 	p.Helper()
 	p.catchUp()
+	// After a write, the Foo is synced again at the end of its backoff.
+	p.eventually("that no key is delayed", `lab.player.seek(lab.player.steps.length), lab.state.pods.get(lab.shownPod).delayed.size === 0`)
 	p.eventually("that nothing happens any more", `Date.now() - lab.player.steps.findLast((step) => step.stop !== "reflector").at > 1500`)
 	p.catchUp()
 	got := p.get(`(() => {
