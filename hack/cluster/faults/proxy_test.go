@@ -39,6 +39,10 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1"}`)
 		return
 	}
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // The API server would compress the initial events.
+		http.Error(w, "compressed events cannot be recorded", http.StatusNotAcceptable)
+		return
+	}
 	w.(http.Flusher).Flush()
 	for {
 		select {

@@ -139,6 +139,7 @@ func (w *watches) wait(ctx context.Context, resource string) {
 func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource string, next http.Handler) {
 	initialEvents := r.URL.Query().Get("sendInitialEvents") == "true"
 	w.wait(r.Context(), resource)
+	r.Header.Set("Accept-Encoding", "identity") // What is recorded is replayed to other clients, without the header.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	running := &watch{resource, cancel}
