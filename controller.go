@@ -422,7 +422,7 @@ func (c *Controller) syncDeployment(
 	}
 
 	stored, err := c.control.CreateOrPatchDeployment(ctx, foo, found, differences.Desired)
-	if stalled := foostatus.AsStalled(err); stalled != nil {
+	if stalled, ok := errors.AsType[*foostatus.StalledError](err); ok {
 		return syncResult{deployment: found, stalled: stalled}, nil
 	}
 	if err != nil {
@@ -448,7 +448,8 @@ func (c *Controller) pruneDeployments(
 			return foostatus.Reported(foo, foostatus.DeploymentRejected), nil
 		}
 		if err := c.control.DeleteDeployment(ctx, foo, old, current); err != nil {
-			return foostatus.AsStalled(err), err
+			stalled, _ := errors.AsType[*foostatus.StalledError](err)
+			return stalled, err
 		}
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 	}

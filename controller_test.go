@@ -150,6 +150,8 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing},
 		{name: "Deployment deleted, Foo too", given: objects{newFoo(observed)}, responses: responses{getFoo: notFound},
 			requests: []string{getFoo}, err: "not found", ready: isAvailable},
+		{name: "Deployment deleted, live read forbidden", given: objects{newFoo(observed)}, responses: responses{getFoo: forbidden},
+			requests: []string{getFoo}, err: "forbidden", ready: isAvailable},
 		{name: "exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
 			requests:  []string{createDeployment, getDeployment}, err: consistency.ErrStale.Error()},
@@ -224,6 +226,8 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, getNew, pruneDeployment}, err: `the cache is stale: Deployment "example-deployment" is gone`, ready: isAvailable},
 		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
+		{name: "prune, live read forbidden", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{getFoo: forbidden},
+			requests: []string{getFoo}, err: "forbidden", ready: isAvailable},
 		{name: "prune fails", given: objects{newFoo(renamed, progressing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: "etcd has no leader", ready: isAvailable},
 
@@ -976,6 +980,7 @@ var (
 	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
 	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))
 	webhook     = failing(apierrors.NewBadRequest(denied))
+	forbidden   = failing(apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("RBAC: not allowed")))
 )
 
 // terminating is the response to a creation in a namespace that is being deleted.

@@ -177,7 +177,7 @@ func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) er
 func (c *Control) answered(
 	ctx context.Context, foo *samplev1alpha1.Foo, message, name string, stored *appsv1.Deployment, err error,
 ) error {
-	stalled := foostatus.AsStalled(err)
+	stalled := foostatus.Rejected(err)
 	if err != nil && stalled == nil {
 		return err
 	}

@@ -7,7 +7,6 @@ package foostatus
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,13 +51,10 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// AsStalled returns what stalls a Foo after a request for its Deployment has failed with err, or nil if a
-// retry may help. Either err is a StalledError, or the API server rejects the object: as Invalid, Forbidden
-// (quota, policy, RBAC) or, through an admission webhook, as BadRequest or RequestEntityTooLarge.
-func AsStalled(err error) *StalledError {
-	if stalled, ok := errors.AsType[*StalledError](err); ok {
-		return stalled
-	}
+// Rejected returns what stalls a Foo after a write of its Deployment has failed with err, or nil if a retry
+// may help. The API server rejects an object as Invalid, Forbidden (quota, policy, RBAC) or, through an
+// admission webhook, as BadRequest or RequestEntityTooLarge.
+func Rejected(err error) *StalledError {
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
 	// In a namespace that is being deleted every object is Forbidden.

@@ -279,8 +279,8 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	}
 	_, ofRollout := RolloutStatus(failing)
 	for name, message := range map[string]string{
-		"rejection":  AsStalled(apierrors.NewBadRequest(long)).Error(),
-		"multi-byte": AsStalled(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),
+		"rejection":  Rejected(apierrors.NewBadRequest(long)).Error(),
+		"multi-byte": Rejected(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),
 		"override":   Overridden(newFoo(), Differences{found, desired}).Message,
 		"rollout":    ofRollout,
 	} {
@@ -290,7 +290,7 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	}
 }
 
-func TestAsStalled(t *testing.T) {
+func TestRejected(t *testing.T) {
 	resource := appsv1.Resource("deployments")
 	terminating := apierrors.NewForbidden(resource, "example", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -311,16 +311,13 @@ func TestAsStalled(t *testing.T) {
 		"too many requests":     {apierrors.NewTooManyRequests("try again", 1), false},
 		"internal error":        {apierrors.NewInternalError(errors.New("webhook timeout")), false},
 	} {
-		got := AsStalled(test.err)
+		got := Rejected(test.err)
 		switch {
 		case (got != nil) != test.want:
-			t.Errorf("%s: AsStalled() = %v, want stalled: %v", name, got, test.want)
+			t.Errorf("%s: Rejected() = %v, want stalled: %v", name, got, test.want)
 		case got != nil && (got.Reason != "DeploymentRejected" || got.Message != test.err.Error()):
-			t.Errorf("%s: AsStalled() = %+v, want the API server's message", name, got)
+			t.Errorf("%s: Rejected() = %+v, want the API server's message", name, got)
 		}
-	}
-	if got := AsStalled(fmt.Errorf("creating: %w", NameConflict("example"))); got == nil || got.Reason != ErrResourceExists {
-		t.Errorf("AsStalled() = %v, want the name conflict", got)
 	}
 }
 
