@@ -22,8 +22,8 @@ run: $(if $(CLUSTER),,cluster) build ## Run the controller and the example Foo o
 
 # The outputs of the two do not mix: go test prints that of a package at its end, and the cluster, which shows its progress, is built before.
 .PHONY: test
-test: verify cluster ## Test a change: generated files, gofmt, go vet, unit tests, end-to-end tests with a subset of the faults.
-	@$(MAKE) --no-print-directory --jobs=2 test-e2e test-unit
+test: verify cluster ## Test a change: generated files, gofmt, go vet, unit tests, simulation, end-to-end tests with a subset of the faults.
+	@$(MAKE) --no-print-directory --jobs=2 test-e2e test-unit test-simulation
 
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
@@ -41,7 +41,12 @@ cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES
 # Without go vet, which make verify runs: it would analyze all dependencies once more, with the race detector.
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
-	go test -vet=off $(RACE) ./...
+	go test -vet=off $(RACE) -skip=TestSimulation ./...
+
+.PHONY: test-simulation
+test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters, beginning with SEED=1.
+	go test -vet=off $(RACE) -run=TestSimulation . -walks=5
+	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),200) -seed=$(or $(SEED),1)
 
 .PHONY: test-release
 test-release: ## Test the builds of the release, the image and the Helm chart.
@@ -61,8 +66,10 @@ test-faults: cluster ## Run the end-to-end tests with the complete fault matrix 
 	go -C hack/e2e test -count=1 -timeout 60m -parallel 12 ./...
 
 .PHONY: soak
-soak: cluster ## Run random walks with faults for SOAK=30m; SEED=number SOAK=0 replays a failed walk.
-	go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0)
+soak: $(if $(CLUSTER),cluster) ## Run random walks with faults for SOAK=10m; CLUSTER=local has them in the local Kubernetes.
+	$(if $(CLUSTER),go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0),\
+	  go test -vet=off -count=1 -timeout=0 -v -run=TestSimulation . -walks=100 -soak=$(or $(SOAK),10m) -seed=$(or $(SEED),$$(date +%s)) \
+	  | grep -v -e '^=== ' -e '--- PASS')
 
 .PHONY: image
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.

@@ -8,7 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -34,12 +34,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"k8s.io/sample-controller/hack/simulation"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
@@ -49,7 +51,6 @@ import (
 	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/options"
-	"k8s.io/sample-controller/pkg/ownership"
 )
 
 // Requests, errors, events and Ready conditions, as verifyReady has them, of most tests.
@@ -821,47 +822,16 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// FuzzSyncHandler syncs any Foo among any Deployments. A Deployment that the Foo does not control is never changed, and after a few
-// syncs there is nothing left to do.
-func FuzzSyncHandler(f *testing.F) {
-	random := rand.NewChaCha8([32]byte{})
-	for range 300 {
-		data := make([]byte, 40)
-		_, _ = random.Read(data) // It never fails.
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		c := choices(data)
-		foo := anyFoo(&c)
-		existing := objects{foo}
-		for _, name := range []string{"a", "b", "c"} {
-			if pick(&c, true, false) {
-				existing = append(existing, anyDeployment(&c, name))
-			}
+// TestSimulation runs the program in simulated clusters, with faults: see docs/testing.md.
+func TestSimulation(t *testing.T) {
+	simulation.Test(t, func(ctx context.Context, config *rest.Config) error {
+		o, err := options.Parse([]string{
+			"-leader-elect", "-leader-elect-resource-namespace=default", "-resync-period=" + simulation.ResyncPeriod.String(),
+		}, os.Stderr)
+		if err != nil {
+			return err
 		}
-		synctest.Test(t, func(t *testing.T) { // The clock stands still, and a backoff does not end.
-			f := newFixture(t, existing...)
-			var err error
-			for range 3 { // Create or correct, prune, and report.
-				err = f.syncHandler(t.Context(), objectRef)
-				f.fillCaches(t)
-			}
-			if again := f.syncHandler(t.Context(), objectRef); (again == nil) != (err == nil) {
-				t.Errorf("error = %v, and then %v of the same state", err, again)
-			}
-			if requests := f.takeRequests(); err == nil && len(requests) > 0 {
-				t.Errorf("requests = %q although nothing is left to do", requests)
-			}
-			for _, object := range existing[1:] {
-				before := object.(*appsv1.Deployment)
-				if ownership.Controls(foo, before) {
-					continue
-				}
-				if after := f.deployment(t, before.Name); !equality.Semantic.DeepEqual(before, after) {
-					t.Errorf("a Deployment that the Foo does not control was changed from %v to %v", before, after)
-				}
-			}
-		})
+		return run(ctx, config, o)
 	})
 }
 
@@ -923,7 +893,6 @@ func withReplicas(replicas int32) option  { return func(o metav1.Object) { *repl
 func withoutReplicas(o metav1.Object)     { *replicasOf(o) = nil }
 func withoutLabels(o metav1.Object)       { o.SetLabels(nil) }
 func notControlled(o metav1.Object)       { o.SetOwnerReferences(nil) }
-func unchanged(metav1.Object)             {}
 
 func replicasOf(object metav1.Object) **int32 {
 	if foo, ok := object.(*samplev1alpha1.Foo); ok {
@@ -1216,51 +1185,4 @@ func (f *fixture) edit(t *testing.T, deployment *appsv1.Deployment, options ...o
 		option(edited)
 	}
 	must(t, f.kubeClient.Tracker().Update(deploymentsGVR, edited, edited.Namespace))
-}
-
-// choices makes choices of the bytes of a fuzzer, and the first of each when there are no more.
-type choices []byte
-
-func pick[T any](c *choices, from ...T) T {
-	if len(*c) == 0 {
-		return from[0]
-	}
-	first := int((*c)[0])
-	*c = (*c)[1:]
-	return from[first%len(from)]
-}
-
-// anyFoo returns a Foo with any spec, valid or not, and any status.
-func anyFoo(c *choices) *samplev1alpha1.Foo {
-	stalled := func(reason string) option {
-		return func(object metav1.Object) {
-			foo := object.(*samplev1alpha1.Foo)
-			foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: reason, Message: "message"})
-		}
-	}
-	foo := newFoo(
-		withGeneration(pick[int64](c, 1, 2, 3)),
-		withDeploymentName(pick(c, "a", "b", "c", "")),
-		pick(c, withoutReplicas, withReplicas(1), withReplicas(0), withReplicas(3), withReplicas(-1)),
-		pick(c, unchanged, observing(newDeploymentFor(newFoo(), available)), stalled(foostatus.DeploymentRejected), stalled(foostatus.DeploymentOverridden)),
-		pick(c, unchanged, unchanged, unchanged, deleting))
-	foo.Status.ObservedGeneration = pick[int64](c, 0, 1, 2, 3)
-	return foo
-}
-
-// anyDeployment returns a Deployment with any controller, in any state.
-func anyDeployment(c *choices, name string) *appsv1.Deployment {
-	d := newDeploymentFor(newFoo(), withName(name), pick(c, unchanged, withoutLabels, notControlled),
-		pick(c, unchanged, withImage("apache"), withContainerName("renamed")), pick(c, unchanged, unchanged, unchanged, deleting))
-	pick(c, func() {}, func() { d.Spec.Selector = nil }, func() { d.Spec.Template.Labels = nil }, func() { d.Spec.Template.Spec.Containers = nil })()
-	for i := range d.OwnerReferences {
-		ref := &d.OwnerReferences[i]
-		pick(c, func() {}, func() { ref.UID = "another-uid" }, func() { ref.Kind = "Bar" }, func() { ref.Controller = nil })()
-	}
-	d.Spec.Replicas = pick(c, nil, new(int32(0)), new(int32(1)), new(int32(3)))
-	d.Generation, d.Status.ObservedGeneration = pick[int64](c, 0, 1, 2), pick[int64](c, 0, 1, 2)
-	for _, replicas := range []*int32{&d.Status.Replicas, &d.Status.UpdatedReplicas, &d.Status.AvailableReplicas} {
-		*replicas = pick[int32](c, 0, 1, 2, 3)
-	}
-	return d
 }

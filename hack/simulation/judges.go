@@ -1,0 +1,440 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// renewDeadline is how long after its last renewal of the Lease an instance may write.
+const renewDeadline = 10 * time.Second
+
+// maxRepeated is how often an instance may repeat a request in a second. With a retry delay of 5 ms that doubles, each Foo of the same
+// deploymentName has 8.
+const maxRepeated = 8 * fooCount
+
+// knowledge is what an instance could know, from the responses and events that it got.
+type knowledge struct {
+	identity string
+	leads    bool
+	since    time.Time // since when leads is so
+	renewed  time.Time // when the last request that renewed the Lease was sent
+	objects  map[string]known
+	acked    map[string]string   // by target, the resourceVersion in the response to the instance's last write
+	open     map[*request]string // the requests without a response, and which Foo each is for
+}
+
+type known struct {
+	object *object
+	since  time.Time
+}
+
+func newKnowledge() knowledge {
+	return knowledge{objects: map[string]known{}, acked: map[string]string{}, open: map[*request]string{}}
+}
+
+// delivered records an event that the instance gets.
+func (i *instance) delivered(eventType watch.EventType, resource string, o *object) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	switch eventType {
+	case watch.Added, watch.Modified:
+		i.learn(resource, o)
+	case watch.Deleted:
+		delete(i.objects, resource+" "+o.GetName())
+	}
+}
+
+// learn records an object, unless a newer one is known: a response may be late.
+func (i *instance) learn(resource string, o *object) {
+	if last := i.objects[resource+" "+o.GetName()].object; last == nil || resourceVersion(last) < resourceVersion(o) {
+		i.objects[resource+" "+o.GetName()] = known{o, time.Now()}
+	}
+}
+
+func resourceVersion(o *object) int64 {
+	v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64) // The API server has assigned it.
+	return v
+}
+
+// responded records a response that the instance gets.
+func (i *instance) responded(r *request, result *object, err error) {
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	delete(i.open, r)
+	if r.resource == leases && !i.stoppedLeading(r, result, err) {
+		return
+	}
+	if err == nil && r.verb == "list" {
+		for _, item := range result.Object["items"].([]any) {
+			i.learn(r.resource, &object{Object: item.(map[string]any)})
+		}
+	}
+	if err == nil && result != nil && r.name != "" && r.verb != "delete" {
+		i.learn(r.resource, result)
+		if r.isWrite() {
+			i.acked[r.target()] = result.GetResourceVersion()
+		}
+	}
+}
+
+// stoppedLeading records what a response for the Lease says.
+func (i *instance) stoppedLeading(r *request, lease *object, err error) bool {
+	leads := err == nil && i.identity != "" && holderOf(lease) == i.identity
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return false // It says nothing.
+	}
+	if leads != i.leads {
+		i.leads, i.since = leads, time.Now()
+	}
+	if leads && r.isWrite() {
+		i.renewed = r.sent
+	}
+	return false
+}
+
+// sent judges a request when an instance sends it.
+func (w *walk) sent(i *instance, r *request) {
+	w.lock.Lock()
+	record := *r
+	record.body = nil
+	w.requests = append(w.requests, record)
+	w.lock.Unlock()
+	isRepeated := func(other request) bool {
+		return other.verb == r.verb && other.target() == r.target() && other.client == r.client
+	}
+	if n := w.count(r.sent.Add(-time.Second), isRepeated); n > maxRepeated {
+		w.violated("how often", "%s makes %d requests in a second: %s", i.client, n, r)
+	}
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	if r.resource == leases {
+		if holder := holderIn(r); holder != "" {
+			i.identity = holder
+		}
+		return
+	}
+	if r.isWrite() {
+		now := time.Now()
+		switch {
+		case !i.leads && i.since.Before(now):
+			w.violated("who writes", "%s knows since %s that it does not hold the Lease: %s", i.client, now.Sub(i.since), r)
+		case now.Sub(i.renewed) > renewDeadline:
+			w.violated("who writes", "%s has renewed the Lease %s ago: %s", i.client, now.Sub(i.renewed), r)
+		}
+	}
+	if r.name == "" || r.resource == events || r.resource == deployments && !r.isWrite() { // A live read may find that of another Foo.
+		return
+	}
+	foo := i.fooOf(r)
+	for other, its := range i.open {
+		if foo != "" && its == foo {
+			w.violated("one sync at a time", "%s has two requests for Foo %s under way: %s, and %s", i.client, foo, other, r)
+		}
+	}
+	i.open[r] = foo
+}
+
+// fooOf returns the name of the Foo that a request is for, as far as the instance could know.
+func (i *instance) fooOf(r *request) string {
+	if r.resource == foos {
+		return r.name
+	}
+	o := i.objects[r.target()].object
+	if r.verb == "create" {
+		o = decode(r.body)
+	}
+	if o == nil || metav1.GetControllerOf(o) == nil {
+		return ""
+	}
+	return metav1.GetControllerOf(o).Name
+}
+
+func holderIn(r *request) string {
+	if len(r.body) == 0 {
+		return ""
+	}
+	return holderOf(decode(r.body))
+}
+
+// judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
+func (w *walk) judgeFailure(r *request, found *object, err error) {
+	i := w.instance(r.client)
+	if i == nil || found == nil || r.resource == leases || r.resource == events || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		return
+	}
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	sameOwner := true
+	if apierrors.IsAlreadyExists(err) {
+		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(decode(r.body))
+		sameOwner = before != nil && after != nil && before.UID == after.UID
+	}
+	if i.acked[r.target()] == found.GetResourceVersion() && sameOwner {
+		w.violated("a cache that is older than the last write", "%s wrote %s at resourceVersion %s, and does not know it: %s: %v",
+			i.client, r.target(), found.GetResourceVersion(), r, err)
+	}
+}
+
+// judgeCommit judges each write of an instance when it is committed, with the lock of the server held.
+func (w *walk) judgeCommit(c change) {
+	if c.request.resource == deployments {
+		if ref := metav1.GetControllerOf(c.new); ref != nil {
+			w.hadDeployment[ref.UID] = true
+		}
+	}
+	i := w.instance(c.request.client)
+	if i == nil {
+		return
+	}
+	i.lock.Lock()
+	defer i.lock.Unlock()
+	if c.request.resource == leases {
+		for r := range i.open {
+			if holderOf(c.new) == "" && holderOf(c.old) == i.identity {
+				w.violated("who writes", "%s releases the Lease while a sync still runs: %s", i.client, r)
+			}
+		}
+		return
+	}
+	if c.request.resource == events {
+		return
+	}
+	if lease := w.server.sorted(leases, ""); len(lease) > 0 && holderOf(lease[0]) != i.identity {
+		w.lock.Lock()
+		w.deposedWrote = true
+		w.lock.Unlock()
+	}
+	if last := i.objects[c.request.target()].object; c.old != nil && (last == nil || last.GetResourceVersion() != c.old.GetResourceVersion()) {
+		w.violated("a write from a stale cache", "%s cannot know the %s that it changes: resourceVersion %s: %s",
+			i.client, c.request.target(), c.old.GetResourceVersion(), c.request)
+	}
+	switch c.request.resource {
+	case foos:
+		w.judgeStatus(i, c)
+	case deployments:
+		w.judgeDeployment(i, c)
+	}
+}
+
+// judgeDeployment judges a write of a Deployment.
+func (w *walk) judgeDeployment(i *instance, c change) {
+	name := c.request.name
+	before := c.old
+	if before == nil {
+		before = c.new
+	}
+	ref := metav1.GetControllerOf(before)
+	if ref == nil {
+		w.violated("what a write finds", "%s changes Deployment %s, which no Foo controls: %s", i.client, name, c.request)
+		return
+	}
+	if foo := i.objects[foos+" "+ref.Name]; foo.object != nil && foo.object.GetUID() == ref.UID &&
+		foo.object.GetDeletionTimestamp() != nil && foo.since.Before(c.request.sent) {
+		w.violated("what a write finds", "%s knows that Foo %s is being deleted: %s", i.client, ref.Name, c.request)
+	}
+	if c.request.verb == "delete" {
+		w.judgeDeletion(i, c, ref)
+		return
+	}
+	if c.old != nil && !c.admitted && !equality.Semantic.DeepEqual(others(c.old), others(c.new)) {
+		w.violated("what a write changes", "%s changes fields of Deployment %s that it does not set: %s %s", i.client, name, c.request, c.request.body)
+	}
+}
+
+// judgeDeletion judges the deletion of a Deployment with a controller reference.
+func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) {
+	foo := w.server.objects[foos][types.NamespacedName{Namespace: c.old.GetNamespace(), Name: ref.Name}]
+	if foo == nil || foo.GetUID() != ref.UID {
+		return // The garbage collector would delete it, too.
+	}
+	name := deploymentNameOf(foo)
+	if name == c.request.name {
+		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())
+		return
+	}
+	current := w.server.objects[deployments][types.NamespacedName{Namespace: foo.GetNamespace(), Name: name}]
+	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(toDeployment(current)) {
+		w.violated("what a deletion finds", "%s deletes Deployment %s of Foo %s before Deployment %s can take over",
+			i.client, c.request.name, foo.GetName(), name)
+	}
+}
+
+// others returns what of a Deployment no Foo sets.
+func others(d *object) map[string]any {
+	o := d.DeepCopy()
+	for _, path := range [][]string{
+		{"status"}, {"metadata", "resourceVersion"}, {"metadata", "generation"}, {"metadata", "managedFields"}, {"spec", "replicas"},
+		{"metadata", "labels"}, {"spec", "template", "metadata", "labels"}, {"spec", "template", "spec", "containers"},
+	} {
+		unstructured.RemoveNestedField(o.Object, path...)
+	}
+	return o.Object
+}
+
+// canTakeOver reports whether all desired replicas are available.
+func canTakeOver(d *appsv1.Deployment) bool {
+	return d.DeletionTimestamp == nil && (ptr.Deref(d.Spec.Replicas, 1) == 0 ||
+		d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas >= ptr.Deref(d.Spec.Replicas, 1))
+}
+
+// judgeStatus judges a write of a Foo.
+func (w *walk) judgeStatus(i *instance, c change) {
+	if !isStatus(c) {
+		w.violated("what a write changes", "%s changes more of a Foo than its status: %s", i.client, c.request)
+	}
+	var before, after samplev1alpha1.Foo
+	convert(c.old, &before)
+	convert(c.new, &after)
+	if meta.IsStatusConditionTrue(after.Status.Conditions, samplev1alpha1.ConditionReady) && !w.hadDeployment[after.UID] {
+		w.violated("what is reported", "%s reports that Foo %s is Ready, which has never had a Deployment", i.client, after.Name)
+	}
+	for _, condition := range after.Status.Conditions {
+		last := meta.FindStatusCondition(before.Status.Conditions, condition.Type)
+		changed := last == nil || last.Status != condition.Status
+		if !changed && !last.LastTransitionTime.Equal(&condition.LastTransitionTime) ||
+			changed && time.Since(condition.LastTransitionTime.Time) > convergenceTimeout {
+			w.violated("what is reported", "%s sets lastTransitionTime of condition %s of Foo %s to %s", i.client, condition.Type, after.Name,
+				condition.LastTransitionTime)
+		}
+	}
+}
+
+// judgeExit judges the end of a process.
+func (w *walk) judgeExit(i *instance, err error) {
+	i.lock.Lock()
+	stopped := i.stopped
+	i.lock.Unlock()
+	w.lock.Lock()
+	stopped = stopped || w.over
+	calm := w.isTrial || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
+	w.lock.Unlock()
+	w.tell(i.client, "ends: %v", err)
+	if !stopped && err == nil || calm && err != nil {
+		w.violated("health", "%s ends with the error %v", i.client, err)
+	}
+}
+
+// judgeState returns what is not as the Foos desire, or nothing.
+func (w *walk) judgeState() string {
+	w.server.lock.Lock()
+	defer w.server.lock.Unlock()
+	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
+	for _, o := range w.server.sorted(deployments, "") {
+		d := toDeployment(o)
+		byName[d.Name] = d
+		if ref := metav1.GetControllerOf(d); ref != nil {
+			controlled[ref.UID] = append(controlled[ref.UID], d.Name)
+		}
+	}
+	for _, o := range w.server.sorted(foos, "") {
+		foo := &samplev1alpha1.Foo{}
+		convert(o, foo)
+		if differs := judgeFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
+			return fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
+		}
+		delete(controlled, foo.UID)
+	}
+	for _, names := range controlled {
+		return fmt.Sprintf("the controller of Deployments %s does not exist", strings.Join(names, ", "))
+	}
+	return ""
+}
+
+// judgeFoo returns what of a Foo is not as desired, or nothing. d is the Deployment of the desired name, or nil, and controlled are the
+// names of the Deployments that it controls.
+func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string) string {
+	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
+	switch {
+	case foo.DeletionTimestamp != nil:
+		return "still exists"
+	case ready == nil || foo.Status.ObservedGeneration != foo.Generation || ready.ObservedGeneration != foo.Generation:
+		return "has no status of its newest generation"
+	case d != nil && !metav1.IsControlledBy(d, foo):
+		if ready.Reason != "ErrResourceExists" {
+			return "does not report that its name is taken"
+		}
+		return ""
+	case d == nil:
+		return "has no Deployment"
+	case len(controlled) != 1:
+		return "controls " + strings.Join(controlled, ", ")
+	case foo.Spec.Replicas != nil && *d.Spec.Replicas != *foo.Spec.Replicas:
+		return fmt.Sprintf("has %d replicas", *d.Spec.Replicas)
+	case d.Spec.Template.Spec.Containers[0].Image != "nginx:latest":
+		return "has the image " + d.Spec.Template.Spec.Containers[0].Image
+	case d.Labels["controller"] != foo.Name:
+		return "has a Deployment without labels"
+	case ready.Status != metav1.ConditionTrue || foo.Status.AvailableReplicas != d.Status.AvailableReplicas:
+		return "has a status that differs from that of its Deployment"
+	}
+	return ""
+}
+
+// steadyState lets time pass, and judges the requests of a kind in that time, except those for the Lease.
+func (w *walk) steadyState(because string, duration time.Duration, counts func(r request) bool) {
+	since := time.Now()
+	w.sleep(duration)
+	w.lock.Lock()
+	i := slices.IndexFunc(w.requests, func(r request) bool { return !r.sent.Before(since) && r.resource != leases && counts(r) })
+	var first request
+	if i >= 0 {
+		first = w.requests[i]
+	}
+	w.lock.Unlock()
+	if i >= 0 {
+		w.violated("steady state", "%s, and %s makes a request: %s", because, first.client, &first)
+	}
+	if differs := w.judgeState(); differs != "" {
+		w.violated("stability", "%s, and %s", because, differs)
+	}
+}
+
+// count returns how many requests of a kind were sent since a time.
+func (w *walk) count(since time.Time, counts func(r request) bool) (n int) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, r := range slices.Backward(w.requests) {
+		if r.sent.Before(since) {
+			break
+		}
+		if counts(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeWork bounds the writes by what has happened.
+func (w *walk) judgeWork() {
+	for _, resource := range []string{foos, deployments} {
+		n := w.count(w.start, func(r request) bool { return r.resource == resource && r.isWrite() })
+		if limit := 3*w.happened + 30; n > limit {
+			w.violated("how often", "%d writes of %s after %d actions and faults", n, resource, w.happened)
+		}
+	}
+}
+
+func convert(o *object, into any) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+		panic(err) // The API server has validated it.
+	}
+}

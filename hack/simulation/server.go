@@ -1,0 +1,461 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulation runs a controller in a simulated cluster in virtual time: an API server in memory, the controllers around it, users,
+// faults, and judges that look at every write. It knows the API, and not the controller.
+package simulation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// object is any object, with numbers as int64 or float64.
+type object = unstructured.Unstructured
+
+// resource is what the API server knows of a resource.
+type resource struct {
+	kind      schema.GroupVersionKind
+	hasStatus bool // It has a status subresource, and its generation is counted.
+	patchedAs any  // the Go type that strategic merge patches need, or nil if there are only merge patches
+}
+
+// The plural names of the resources.
+const (
+	foos        = "foos"
+	deployments = "deployments"
+	leases      = "leases"
+	events      = "events"
+)
+
+var resources = map[string]resource{
+	foos:        {schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo"), true, nil},
+	deployments: {appsv1.SchemeGroupVersion.WithKind("Deployment"), true, appsv1.Deployment{}},
+	leases:      {schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, false, nil},
+	events:      {corev1.SchemeGroupVersion.WithKind("Event"), false, corev1.Event{}},
+}
+
+// request is a request for an object or a list.
+type request struct {
+	client      string
+	sent        time.Time
+	verb        string
+	resource    string
+	namespace   string
+	name        string
+	subresource string
+	body        []byte
+}
+
+func (r *request) isWrite() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete"}, r.verb)
+}
+
+func (r *request) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: resources[r.resource].kind.Group, Resource: r.resource}
+}
+
+// target is the resource and the name of the object.
+func (r *request) target() string { return strings.TrimSpace(r.resource + " " + r.name) }
+
+func (r *request) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.verb, strings.TrimSuffix(r.resource+"/"+r.subresource, "/"), r.name))
+}
+
+// change is a write that was committed. A watch sees it as an event.
+type change struct {
+	eventType       watch.EventType
+	request         *request
+	old, new        *object // old is nil after a creation, and new is the last state after a deletion
+	resourceVersion int64
+	raw             []byte // new, as JSON
+	admitted        bool   // A rule has changed what was to be written.
+}
+
+// rule applies to the requests that match it until it expires.
+type rule struct {
+	until   time.Time
+	matches func(r *request) bool
+	reject  func(r *request) error // what the API server responds with, or nil
+	admit   func(o *object)        // what mutating admission does to an object that is written, or nil
+}
+
+// server is an API server that has its objects in memory.
+type server struct {
+	lock            sync.Mutex
+	resourceVersion int64
+	uids            int64
+	objects         map[string]map[types.NamespacedName]*object // by resource
+	history         []change
+	compacted       int64         // The history begins after this resourceVersion.
+	changed         chan struct{} // It is closed, and replaced, by each commit.
+	rules           []rule
+	// These are called with the lock held: for each commit, and for each request that fails, with the object that it found, if any.
+	committed []func(change)
+	failed    []func(r *request, found *object, err error)
+}
+
+func newServer() *server {
+	s := &server{objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{})}
+	for name := range resources {
+		s.objects[name] = map[types.NamespacedName]*object{}
+	}
+	return s
+}
+
+// do executes a request. The object or the list that it returns must not be changed.
+func (s *server) do(r *request) (*object, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if r.verb == "create" {
+		r.name = decode(r.body).GetName()
+	}
+	found := s.objects[r.resource][types.NamespacedName{Namespace: r.namespace, Name: r.name}]
+	result, err := s.execute(r, found)
+	if err != nil {
+		for _, observe := range s.failed {
+			observe(r, found, err)
+		}
+	}
+	return result, err
+}
+
+func (s *server) execute(r *request, found *object) (*object, error) {
+	if err := s.rejection(r); err != nil {
+		return nil, err
+	}
+	if found == nil && r.verb != "list" && r.verb != "create" {
+		return nil, apierrors.NewNotFound(r.groupResource(), r.name)
+	}
+	switch r.verb {
+	case "get":
+		return found, nil
+	case "list":
+		return s.list(r), nil
+	case "create":
+		return s.create(r, found)
+	case "update":
+		return s.update(r, found, decode(r.body))
+	case "patch":
+		patched, err := patch(r, found)
+		if err != nil {
+			return nil, err
+		}
+		return s.update(r, found, patched)
+	case "delete":
+		return s.delete(r, found)
+	}
+	return nil, apierrors.NewMethodNotSupported(r.groupResource(), r.verb)
+}
+
+// rejection returns what a rule responds to a request with, or nil.
+func (s *server) rejection(r *request) error {
+	for _, rule := range s.rules {
+		if rule.reject != nil && rule.until.After(time.Now()) && rule.matches(r) {
+			return rule.reject(r)
+		}
+	}
+	return nil
+}
+
+func (s *server) list(r *request) *object {
+	list := &object{Object: map[string]any{}}
+	kind := resources[r.resource].kind
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	list.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
+	items := []any{}
+	for _, item := range s.sorted(r.resource, r.namespace) {
+		items = append(items, item.Object)
+	}
+	list.Object["items"] = items
+	return list
+}
+
+// sorted returns the objects of a resource in a namespace, or in all if it is empty, in the order of their names.
+func (s *server) sorted(resource, namespace string) []*object {
+	return sorted(s.objects[resource], namespace)
+}
+
+func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted []*object) {
+	for key, object := range objects {
+		if namespace == "" || key.Namespace == namespace {
+			sorted = append(sorted, object)
+		}
+	}
+	slices.SortFunc(sorted, func(a, b *object) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return sorted
+}
+
+func (s *server) create(r *request, found *object) (*object, error) {
+	if found != nil {
+		return nil, apierrors.NewAlreadyExists(r.groupResource(), r.name)
+	}
+	created := decode(r.body)
+	s.uids++
+	created.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
+	created.SetNamespace(r.namespace)
+	created.SetCreationTimestamp(metav1.Now())
+	if resources[r.resource].hasStatus {
+		created.SetGeneration(1)
+		delete(created.Object, "status")
+	}
+	return s.store(watch.Added, r, nil, created)
+}
+
+// update stores an object or, with the subresource status, nothing but its status.
+func (s *server) update(r *request, found, updated *object) (*object, error) {
+	if v := updated.GetResourceVersion(); v != "" && v != found.GetResourceVersion() {
+		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the object has been modified"))
+	}
+	if uid := updated.GetUID(); uid != "" && uid != found.GetUID() {
+		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the UID is another one"))
+	}
+	hasStatus := resources[r.resource].hasStatus
+	switch {
+	case r.subresource == "status":
+		status := updated.Object["status"]
+		updated = found.DeepCopy()
+		updated.Object["status"] = status
+	case hasStatus && found.Object["status"] != nil:
+		updated.Object["status"] = found.Object["status"]
+	case hasStatus:
+		delete(updated.Object, "status")
+	}
+	updated.SetUID(found.GetUID())
+	updated.SetCreationTimestamp(found.GetCreationTimestamp())
+	updated.SetDeletionTimestamp(found.GetDeletionTimestamp())
+	updated.SetResourceVersion(found.GetResourceVersion())
+	if hasStatus {
+		updated.SetGeneration(found.GetGeneration())
+	}
+	return s.store(watch.Modified, r, found, updated)
+}
+
+// store applies defaults, admission and validation, and commits what is new.
+func (s *server) store(eventType watch.EventType, r *request, found, stored *object) (*object, error) {
+	admitted := false
+	for _, rule := range s.rules {
+		if rule.admit != nil && rule.until.After(time.Now()) && rule.matches(r) {
+			rule.admit(stored)
+			admitted = true
+		}
+	}
+	setDefaults(r.resource, stored)
+	if err := validate(r.resource, stored); err != nil && r.client != storage {
+		return nil, err
+	}
+	if found == nil {
+		return s.commit(eventType, r, nil, stored, admitted), nil
+	}
+	if resources[r.resource].hasStatus && (!equality.Semantic.DeepEqual(stored.Object["spec"], found.Object["spec"]) ||
+		r.resource == deployments && !equality.Semantic.DeepEqual(stored.GetAnnotations(), found.GetAnnotations())) {
+		stored.SetGeneration(found.GetGeneration() + 1)
+	}
+	if equality.Semantic.DeepEqual(stored.Object, found.Object) {
+		return found, nil
+	}
+	if stored.GetDeletionTimestamp() != nil && len(stored.GetFinalizers()) == 0 {
+		eventType = watch.Deleted
+	}
+	return s.commit(eventType, r, found, stored, admitted), nil
+}
+
+func (s *server) delete(r *request, found *object) (*object, error) {
+	var options metav1.DeleteOptions
+	if len(r.body) > 0 {
+		if err := json.Unmarshal(r.body, &options); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if p := options.Preconditions; p != nil {
+		if p.UID != nil && *p.UID != found.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion() {
+			return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the precondition failed"))
+		}
+	}
+	deleted := found.DeepCopy()
+	if policy := options.PropagationPolicy; policy != nil {
+		finalizer := map[metav1.DeletionPropagation]string{
+			metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents,
+			metav1.DeletePropagationOrphan:     metav1.FinalizerOrphanDependents,
+		}[*policy]
+		if finalizer != "" && !slices.Contains(deleted.GetFinalizers(), finalizer) {
+			deleted.SetFinalizers(append(deleted.GetFinalizers(), finalizer))
+		}
+	}
+	if len(deleted.GetFinalizers()) == 0 {
+		return s.commit(watch.Deleted, r, found, deleted, false), nil
+	}
+	if deleted.GetDeletionTimestamp() != nil {
+		return found, nil
+	}
+	deleted.SetDeletionTimestamp(new(metav1.Now()))
+	deleted.SetGeneration(found.GetGeneration() + 1)
+	return s.commit(watch.Modified, r, found, deleted, false), nil
+}
+
+// maxHistory is how many changes are kept for watches.
+const maxHistory = 5000
+
+func (s *server) commit(eventType watch.EventType, r *request, old, new *object, admitted bool) *object {
+	s.resourceVersion++
+	new.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
+	key := types.NamespacedName{Namespace: new.GetNamespace(), Name: new.GetName()}
+	if eventType == watch.Deleted {
+		delete(s.objects[r.resource], key)
+	} else {
+		s.objects[r.resource][key] = new
+	}
+	c := change{eventType, r, old, new, s.resourceVersion, encode(new.Object), admitted}
+	s.history = append(s.history, c)
+	if len(s.history) >= 2*maxHistory {
+		s.history = slices.Clone(s.history[maxHistory:])
+		s.compacted = s.history[0].resourceVersion - 1
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	for _, observe := range s.committed {
+		observe(c)
+	}
+	return new
+}
+
+// at returns the objects of a resource as they were at a resourceVersion of the history.
+func (s *server) at(resource string, resourceVersion int64) map[types.NamespacedName]*object {
+	objects := map[types.NamespacedName]*object{}
+	for key, object := range s.objects[resource] {
+		objects[key] = object
+	}
+	for _, c := range slices.Backward(s.history) {
+		if c.resourceVersion <= resourceVersion {
+			break
+		}
+		key := types.NamespacedName{Namespace: c.new.GetNamespace(), Name: c.new.GetName()}
+		switch {
+		case c.request.resource != resource:
+		case c.old == nil:
+			delete(objects, key)
+		default:
+			objects[key] = c.old
+		}
+	}
+	return objects
+}
+
+// patch returns an object with a patch applied: a strategic merge patch or, for custom resources, a merge patch.
+func patch(r *request, found *object) (*object, error) {
+	if patchedAs := resources[r.resource].patchedAs; patchedAs != nil {
+		raw, err := strategicpatch.StrategicMergePatch(encode(found.Object), r.body, patchedAs)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return decode(raw), nil
+	}
+	patched := found.DeepCopy()
+	merge(patched.Object, decode(r.body).Object)
+	return patched, nil
+}
+
+// merge applies a merge patch, see https://www.rfc-editor.org/rfc/rfc7386.
+func merge(into, patch map[string]any) {
+	for key, value := range patch {
+		nested, isObject := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, key)
+		case isObject:
+			target, ok := into[key].(map[string]any)
+			if !ok {
+				target = map[string]any{}
+				into[key] = target
+			}
+			merge(target, nested)
+		default:
+			into[key] = value
+		}
+	}
+}
+
+// unknownField is a field of a Deployment that the Go types of the clients do not have.
+const unknownField = "unknownField"
+
+func setDefaults(resource string, o *object) {
+	if resource != deployments {
+		return
+	}
+	if _, ok, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas"); !ok {
+		set(o, int64(1), "spec", "replicas")
+	}
+	if o.GetResourceVersion() == "" {
+		set(o, "default", "spec", unknownField)
+	}
+}
+
+// validate is the validation of the CRD, and what of the validation of Deployments a Foo can break.
+func validate(resource string, o *object) error {
+	var invalid field.ErrorList
+	checkName := func(name string, path *field.Path) {
+		for _, message := range validation.IsDNS1123Subdomain(name) {
+			invalid = append(invalid, field.Invalid(path, name, message))
+		}
+	}
+	replicas, hasReplicas, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	path := field.NewPath("spec", "replicas")
+	switch {
+	case resource == foos:
+		checkName(deploymentNameOf(o), field.NewPath("spec", "deploymentName"))
+		if err != nil || hasReplicas && (replicas < 1 || replicas > 10) {
+			invalid = append(invalid, field.Invalid(path, replicas, "must be from 1 to 10"))
+		}
+	case resource == deployments:
+		checkName(o.GetName(), field.NewPath("metadata", "name"))
+		if err != nil || replicas < 0 {
+			invalid = append(invalid, field.Invalid(path, replicas, "must be 0 or more"))
+		}
+	}
+	if len(invalid) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(resources[resource].kind.GroupKind(), o.GetName(), invalid)
+}
+
+// decode and encode panic: the clients send and get JSON.
+
+func decode(raw []byte) *object {
+	o := &object{}
+	if err := utiljson.Unmarshal(raw, &o.Object); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+func encode(value any) []byte {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

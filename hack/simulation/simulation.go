@@ -1,0 +1,91 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	walks      = flag.Int("walks", 50, "how many random walks")
+	firstSeed  = flag.Uint64("seed", 1, "seed of the first random walk")
+	soak       = flag.Duration("soak", 0, "how long to go on with random walks")
+	shrinkTime = flag.Duration("shrink", time.Minute, "how long the first failed walk is shrunk at most")
+)
+
+// Test tests a program with the trials, each of which shows a promise, and with random walks. What fails is told as a story. The first walk
+// that fails is shrunk before.
+func Test(t *testing.T, program Program) {
+	for _, trial := range trials {
+		if trial.walks > *walks {
+			continue
+		}
+		t.Run(trial.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWalk(script{}, program)
+			w.isTrial = true
+			w.inBubble(t, 1, func() { trial.run(w) })
+			if w.violation != nil {
+				t.Errorf("%s\n%s", w.violation, w.tale())
+			}
+		})
+	}
+
+	var total walked
+	start, next := time.Now(), *firstSeed
+	for *walks > 0 && (next == *firstSeed || time.Since(start) < *soak) && !t.Failed() {
+		t.Run("walks", func(t *testing.T) {
+			for seed := next; seed < next+uint64(*walks); seed++ {
+				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+					t.Parallel()
+					total.test(t, program, newScript(seed))
+				})
+			}
+		})
+		next += uint64(*walks)
+	}
+	t.Logf("%s, in %s", &total, time.Since(start).Round(time.Second))
+}
+
+// walked sums up the random walks.
+type walked struct {
+	lock     sync.Mutex
+	walks    int
+	happened int
+	virtual  time.Duration
+	first    sync.Once
+}
+
+// String implements fmt.Stringer.
+func (t *walked) String() string {
+	return fmt.Sprintf("%d walks with %d actions and faults, %.1f virtual hours", t.walks, t.happened, t.virtual.Hours())
+}
+
+// test walks through a script, and tells what goes wrong.
+func (total *walked) test(t *testing.T, program Program, s script) {
+	w := s.walk(t, program)
+	total.lock.Lock()
+	total.walks++
+	total.happened += w.happened
+	total.virtual += w.took
+	total.lock.Unlock()
+	if w.violation == nil {
+		return
+	}
+	story := w.violation.String()
+	if *shrinkTime > 0 {
+		total.first.Do(func() { story = shrink(t, program, s, w) })
+	}
+	t.Errorf("%s\nrepeat it with: go test -run='^TestSimulation$/^walks$' . -walks=1 -seed=%d", story, s.seed)
+}
+
+// walk walks through the script.
+func (s script) walk(t *testing.T, program Program) *walk {
+	w := newWalk(s, program)
+	return w.inBubble(t, 2, w.run)
+}

@@ -1,0 +1,428 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+)
+
+// ResyncPeriod is the resync period of the program under test. What is reconciled only then is reconciled too late.
+const ResyncPeriod = 4 * time.Minute
+
+// Program is the program under test. It runs in the cluster of config until ctx is done. It elects a leader, with client-go's defaults.
+type Program func(ctx context.Context, config *rest.Config) error
+
+const (
+	// convergenceTimeout is how long it may take, after the last action or fault, until the Foos are reconciled. It is as long as the write
+	// backoffs that the actions of a walk may cause.
+	convergenceTimeout = 2 * time.Minute
+	// quietTime is how long it takes until all backoffs have ended, and steadyTime how long the steady state is watched: for two resyncs.
+	quietTime, steadyTime = 3 * time.Minute, 2*ResyncPeriod + time.Minute
+	// restartTime is how long instances that were restarted are watched. They lead later than the Lease expires.
+	restartTime = time.Minute
+	// leftoverTime is how long what a process has left running may take to notice that all its connections are broken.
+	leftoverTime = 10 * time.Minute
+	// restartDelay is how long it takes until a process that has ended is started again.
+	restartDelay = time.Second
+)
+
+// walk is one run of a script, or of a trial, in a cluster of its own.
+type walk struct {
+	script  script
+	isTrial bool
+	program Program
+	server  *server
+	start   time.Time
+	took    time.Duration
+	running sync.WaitGroup
+	// failed is closed when a promise is broken: the rest of the walk is skipped.
+	failed chan struct{}
+
+	lock          sync.Mutex
+	instances     []*instance   // the current process of each replica
+	started       int           // how many processes were started
+	staleness     int64         // of the lists of the next process
+	heldAtStart   time.Duration // for how long the watch of Deployments of each new process is held
+	over          bool
+	requestFault  func(id string, r *request) fault
+	eventLag      func(event string) time.Duration
+	deposedWrote  bool
+	calmSince     time.Time // Since then no fault happens.
+	happened      int       // how many actions and faults
+	faults        map[string]fault
+	requests      []request // those of the instances, without bodies
+	story         []string
+	violation     *violation
+	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
+	hadDeployment map[types.UID]bool   // the Foos that have controlled a Deployment
+}
+
+// violation is a promise that was broken.
+type violation struct{ promise, what string }
+
+// String implements fmt.Stringer.
+func (v *violation) String() string { return v.promise + ": " + v.what }
+
+func newWalk(s script, program Program) *walk {
+	return &walk{
+		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
+		hadDeployment: map[types.UID]bool{},
+	}
+}
+
+// inBubble runs do with a number of instances in a bubble of its own, where time advances when all wait.
+func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
+	synctest.Test(t, func(t *testing.T) {
+		w.start = time.Now()
+		w.failed = make(chan struct{}) // It belongs to the bubble.
+		w.server.changed = make(chan struct{})
+		w.server.runControllers()
+		w.server.committed = append(w.server.committed, w.tellChange, w.judgeCommit, w.undo)
+		w.server.failed = append(w.server.failed, w.judgeFailure)
+		w.instances = make([]*instance, replicas)
+		for n := range replicas {
+			w.instances[n] = w.newInstance()
+			w.running.Go(func() { w.keepRunning(n) })
+		}
+		do()
+		w.lock.Lock()
+		w.over = true
+		instances := w.instances
+		w.lock.Unlock()
+		for _, i := range instances {
+			if w.hasFailed() {
+				i.transport.kill()
+			}
+			i.cancel()
+		}
+		w.running.Wait()
+		w.took = time.Since(w.start)
+		time.Sleep(leftoverTime) // If a goroutine is left over then, the bubble panics.
+	})
+	return w
+}
+
+// run takes the steps of the script, and then watches what becomes of the Foos.
+func (w *walk) run() {
+	w.requestFault, w.eventLag = w.script.requestFault, w.script.lag
+	for _, s := range w.script.steps {
+		w.sleep(s.after)
+		w.take(s)
+	}
+	w.sleep(3 * time.Second) // The last change of a user's mind.
+	w.calm()
+	w.waitUntilReconciled(convergenceTimeout)
+	w.sleep(quietTime)
+	w.steadyState("nothing changes", steadyTime, func(r request) bool { return r.verb != "watch" })
+
+	w.lock.Lock()
+	w.heldAtStart = restartTime / 2 // An instance leads earlier, after the Lease has expired.
+	w.lock.Unlock()
+	for n := range w.instances {
+		w.current(n).stop(true)
+	}
+	w.steadyState("the instances were restarted", restartTime, func(r request) bool { return r.isWrite() })
+	w.judgeWork()
+}
+
+// take takes a step, unless there is nothing to do.
+func (w *walk) take(s step) {
+	if w.hasFailed() {
+		return
+	}
+	if what := s.kind.do(w, s); what != "" {
+		w.lock.Lock()
+		w.happened++
+		w.lock.Unlock()
+		w.tell(user, "%s", what)
+	}
+}
+
+// calm ends all faults, and what users have to act on.
+func (w *walk) calm() {
+	w.server.lock.Lock()
+	w.server.rules = nil
+	w.server.lock.Unlock()
+	w.lock.Lock()
+	w.calmSince, w.requestFault, w.eventLag = time.Now(), nil, nil
+	clear(w.undone)
+	instances := w.instances
+	w.lock.Unlock()
+	for _, i := range instances {
+		i.transport.reconnect()
+	}
+	w.server.lock.Lock()
+	sorted := w.server.sorted(foos, "")
+	w.server.lock.Unlock()
+	for _, foo := range sorted {
+		released := foo.DeepCopy()
+		released.SetFinalizers(withoutHold(released.GetFinalizers()))
+		if deploymentNameOf(foo) == illegalName {
+			set(released, strings.Replace(foo.GetName(), "foo", "deployment", 1), "spec", "deploymentName")
+		}
+		if len(released.GetFinalizers()) != len(foo.GetFinalizers()) || deploymentNameOf(released) != deploymentNameOf(foo) {
+			w.tell(user, "changes Foo %s: %s", foo.GetName(), specOf(released))
+			_ = w.server.write(user, "update", foos, released, "") // A conflict is another's update.
+		}
+	}
+	w.tell(user, "no more actions and faults")
+}
+
+func (w *walk) waitUntilReconciled(timeout time.Duration) {
+	var differs string
+	isLate := func(since time.Duration) bool {
+		// A status that was overwritten by an instance that could not know that it leads no more is repaired by the next resync.
+		return since >= timeout && (!w.deposed() || since >= ResyncPeriod+timeout)
+	}
+	for start := time.Now(); !isLate(time.Since(start)) && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
+		if differs = w.judgeState(); differs == "" {
+			return
+		}
+	}
+	w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
+}
+
+// deposed reports whether an instance has written something after another one had become the leader, before it could know.
+func (w *walk) deposed() bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.deposedWrote
+}
+
+// sleep lets time pass, at most until a promise is broken.
+func (w *walk) sleep(duration time.Duration) {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.failed:
+	}
+}
+
+func (w *walk) hasFailed() bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.violation != nil
+}
+
+// instance is a process that runs the program.
+type instance struct {
+	client    string
+	transport *transport
+	ctx       context.Context
+	cancel    context.CancelFunc
+
+	lock sync.Mutex
+	knowledge
+	stopped bool // by SIGTERM or SIGKILL
+}
+
+// newInstance returns a process that has not been started yet.
+func (w *walk) newInstance() *instance {
+	w.started++
+	i := &instance{client: fmt.Sprintf("instance-%d", w.started), knowledge: newKnowledge()}
+	i.transport = newTransport(w.server, i.client, network{
+		fault:     w.fault,
+		lag:       w.lag,
+		sent:      func(r *request) { w.sent(i, r) },
+		responded: i.responded,
+		delivered: i.delivered,
+		kill:      func() { i.stop(true) },
+	})
+	i.transport.staleness, w.staleness = w.staleness, 0
+	if w.heldAtStart > 0 {
+		i.transport.hold(deployments, w.heldAtStart)
+	}
+	config := textlogger.NewConfig(textlogger.Output(&logWriter{w: w, i: i}))
+	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(config)))
+	return i
+}
+
+// logWriter looks at what an instance logs.
+type logWriter struct {
+	w     *walk
+	i     *instance
+	lock  sync.Mutex
+	at    time.Time
+	lines int // how many lines were logged at that time
+}
+
+// maxLines is how many lines an instance may log at one moment. One that logs more never waits.
+const maxLines = 10_000
+
+// Write implements io.Writer.
+func (l *logWriter) Write(line []byte) (int, error) {
+	if text := string(line); strings.HasPrefix(text, "E") && strings.Contains(text, "panic") {
+		l.w.violated("health", "%s panics: %s", l.i.client, text)
+	}
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if now := time.Now(); l.at != now {
+		l.at, l.lines = now, 0
+	}
+	l.lines++
+	if l.lines == maxLines {
+		l.w.violated("how often", "%s logs without end: %s", l.i.client, line)
+		l.i.stop(true)
+	}
+	return len(line), nil
+}
+
+// keepRunning runs the program, again and again, as the nth replica.
+func (w *walk) keepRunning(n int) {
+	for {
+		i := w.current(n)
+		w.tell(i.client, "starts")
+		err := w.program(i.ctx, i.transport.config())
+		i.transport.kill()
+		i.cancel() // What the program has left running ends, as with the process.
+		w.judgeExit(i, err)
+		w.sleep(restartDelay)
+		w.lock.Lock()
+		if w.over || w.violation != nil {
+			w.lock.Unlock()
+			return
+		}
+		w.instances[n] = w.newInstance()
+		w.lock.Unlock()
+	}
+}
+
+// current returns the process of the nth replica.
+func (w *walk) current(n int) *instance {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.instances[n%len(w.instances)]
+}
+
+func (w *walk) instance(client string) *instance {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, i := range w.instances {
+		if i.client == client {
+			return i
+		}
+	}
+	return nil
+}
+
+// stop stops a process as SIGTERM does or, if it is killed, as SIGKILL does.
+func (i *instance) stop(kill bool) {
+	i.lock.Lock()
+	i.stopped = true
+	i.lock.Unlock()
+	if kill {
+		i.transport.kill()
+	}
+	i.cancel()
+}
+
+// fault returns and records the fault of a request.
+func (w *walk) fault(id string, r *request) (f fault) {
+	w.lock.Lock()
+	choose := w.requestFault
+	w.lock.Unlock()
+	if choose != nil {
+		f = choose(id, r)
+	}
+	if f.what != "" {
+		w.lock.Lock()
+		w.faults[id] = f
+		w.happened++
+		w.lock.Unlock()
+		w.tell(r.client, "%s: %s", r, f.what)
+	}
+	return f
+}
+
+// lag returns by how much an event lags behind.
+func (w *walk) lag(event string) (lag time.Duration) {
+	w.lock.Lock()
+	choose := w.eventLag
+	w.lock.Unlock()
+	if choose != nil {
+		lag = choose(event)
+	}
+	if lag > 0 {
+		w.tell("network", "%s takes %s", event, lag)
+	}
+	return lag
+}
+
+// tell adds a line to the story.
+func (w *walk) tell(who, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.violation == nil {
+		w.story = append(w.story, fmt.Sprintf("%9.3fs  %-21s %s", time.Since(w.start).Seconds(), who, what))
+	}
+}
+
+// tellChange tells what others than users have written: what users do is told as a step.
+func (w *walk) tellChange(c change) {
+	r := c.request
+	switch {
+	case r.client == user, r.client == storage, r.resource == events:
+	case r.resource == leases:
+		switch before, after := holderOf(c.old), holderOf(c.new); {
+		case before != "" && after == "":
+			w.tell(r.client, "releases the Lease")
+		case before != after:
+			w.tell(r.client, "holds the Lease now")
+		}
+	case r.client == deploymentController:
+		d := toDeployment(c.new)
+		w.tell(r.client, "%s: %d of %d replicas available", r.target(), d.Status.AvailableReplicas, *d.Spec.Replicas)
+	default:
+		w.tell(r.client, "%s: resourceVersion %d", r, c.resourceVersion)
+	}
+}
+
+// undo makes another client restore the replicas of a Deployment that an instance has changed.
+func (w *walk) undo(c change) {
+	w.lock.Lock()
+	until := w.undone[c.request.name]
+	w.lock.Unlock()
+	if c.request.resource != deployments || c.eventType != watch.Modified || isStatus(c) || !isInstance(c.request.client) || !until.After(time.Now()) {
+		return
+	}
+	before, after := toDeployment(c.old).Spec.Replicas, toDeployment(c.new).Spec.Replicas
+	if *before == *after {
+		return
+	}
+	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: c.request.name}
+	time.AfterFunc(20*time.Millisecond, func() {
+		if found := w.server.get(deployments, key); found != nil {
+			restored := found.DeepCopy()
+			set(restored, int64(*before), "spec", "replicas")
+			w.tell(user, "undoes that: Deployment %s has %d replicas again", c.request.name, *before)
+			_ = w.server.write(user, "update", deployments, restored, "") // A conflict ends it.
+		}
+	})
+}
+
+func (w *walk) violated(promise, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	w.tell("BROKEN PROMISE", "%s: %s", promise, what)
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.violation == nil {
+		w.violation = &violation{promise, what}
+		close(w.failed)
+	}
+}
