@@ -24,6 +24,7 @@ var trials = []struct {
 	{"a Foo among many", fooAmongMany, 0},
 	{"a deletion that no watch sees", missedDeletion, 0},
 	{"a change of mind that the cache has not seen", changeOfMind, 0},
+	{"a Foo that is created again", recreated, 0},
 	{"an error", oneError, 0},
 	{"a minute of errors", minuteOfErrors, 0},
 	{"an error after a success", errorAfterSuccess, 0},
@@ -53,6 +54,14 @@ func fooAmongMany(w *walk) {
 	})
 	w.act("scale", 0, 2)
 	w.expect(5*soon, "the change of a user waits behind the initial list", func() bool { return w.availableReplicas(0) == 3 })
+}
+
+// recreated deletes a Foo and creates it again, before the garbage collector deletes its Deployment.
+func recreated(w *walk) {
+	w.act("create", 0, 0)
+	w.waitUntilReconciled(convergenceTimeout)
+	w.act("recreate", 0, 0)
+	w.waitUntilReconciled(convergenceTimeout)
 }
 
 // oneError makes the first creation fail.
@@ -128,8 +137,8 @@ func hourOfRejectedWrites(w *walk) {
 	for n := range 720 {
 		w.act("annotate", 0, n)
 		w.sleep(5 * time.Second)
+		w.atMost(20, since, "that are rejected", func(r request) bool { return r.resource == deployments && r.isWrite() })
 	}
-	w.atMost(20, since, "that are rejected", func(r request) bool { return r.resource == deployments && r.isWrite() })
 	w.atMost(20, since, "although nothing changes", func(r request) bool { return r.resource == foos && r.isWrite() })
 }
 
@@ -140,8 +149,10 @@ func hourOfUndoneWrites(w *walk) {
 	w.undone[deploymentName(0)] = time.Now().Add(time.Hour)
 	since := time.Now()
 	w.act("scale", 0, 2)
-	w.sleep(time.Hour)
-	w.atMost(20, since, "that are undone", func(r request) bool { return r.resource == deployments && r.isWrite() })
+	for range 60 {
+		w.sleep(time.Minute)
+		w.atMost(20, since, "that are undone", func(r request) bool { return r.resource == deployments && r.isWrite() })
+	}
 	if reason := w.reason(0); reason != "DeploymentOverridden" {
 		w.violated("what is reported", "after an hour the reason is %s", reason)
 	}

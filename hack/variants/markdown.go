@@ -13,14 +13,15 @@ import (
 const introduction = `# What each line is for
 
 The controller would be shorter without the lines on this page, and it would still work, most of the time. Each section leaves one thing out and
-shows the difference in the code, what happens, and the test that fails. The traces are excerpts from the [lab](../hack/lab/README.md):
-seconds, the part of the controller, the informer, and what happened there. ` + "`make test-variants`" + ` applies each difference to the code as
-it is now, and verifies that its test fails with it and passes without it.
+shows the difference in the code, what happens, the test that fails, and the invariant that the
+[simulation](testing.md#simulation) finds broken. The traces are excerpts from the [lab](../hack/lab/README.md): seconds, the part of the
+controller, the informer, and what happened there. ` + "`make test-variants`" + ` applies each difference to the code as it is now, and verifies that
+its test fails with it and passes without it, and that the simulation notices it within a minute, without the test.
 
 <!-- Generated from hack/variants/catalogue by make lab-docs. -->
 
-| what the controller does | test |
-|---|---|
+| what the controller does | test | invariant |
+|---|---|---|
 `
 
 // Markdown returns the document that explains what each line is for. root is the repository, which has the tests.
@@ -36,11 +37,11 @@ func Markdown(root string) (string, error) {
 		if references[v.ID], err = v.Test.reference(root); err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s |\n", i+1, v.Title, anchors[v.ID], references[v.ID])
+		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s | %s |\n", i+1, v.Title, anchors[v.ID], references[v.ID], v.Invariant)
 	}
 	for i, v := range all {
-		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The test: %s. For the variant it says:\n\n```text\n%s\n```\n",
-			i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, references[v.ID], v.Test.Says)
+		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The invariant: %s\n- The test: %s. For the variant it says:\n\n```text\n%s\n```\n",
+			i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Invariant, references[v.ID], v.Test.Says)
 	}
 	return text.String(), nil
 }

@@ -30,9 +30,11 @@ type Variant struct {
 	// Seen is what happens without it.
 	Seen string `json:"seen"`
 	// Promise is the promise to the users that the variant breaks.
-	Promise  string   `json:"promise"`
-	Test     Test     `json:"test"`
-	Scenario Scenario `json:"scenario"`
+	Promise string `json:"promise"`
+	// Invariant is what the simulation finds broken.
+	Invariant string   `json:"invariant"`
+	Test      Test     `json:"test"`
+	Scenario  Scenario `json:"scenario"`
 	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
 	Diff string `json:"diff,omitempty"`
 	// Trace is an excerpt of what the controller and the variant were seen to do.

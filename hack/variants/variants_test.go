@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +25,8 @@ func catalogued(t *testing.T) []Variant {
 	return variants
 }
 
-// TestVariants verifies that the test of each variant fails for the variant, and passes for the controller.
+// TestVariants verifies that the test of each variant fails for the variant, and passes for the controller, and that the simulation, without
+// any other test, notices that the variant breaks the invariant.
 func TestVariants(t *testing.T) {
 	variants := catalogued(t)
 	tests := map[string][]string{} // by package
@@ -33,7 +36,7 @@ func TestVariants(t *testing.T) {
 	}
 	passed := map[string]bool{}
 	for pkg, names := range tests {
-		results, _ := runTests(t, pkg, "^("+strings.Join(names, "|")+")$")
+		results, _ := runTests(t, pkg, "^("+strings.Join(names, "|")+")$", nil)
 		for name, result := range results {
 			passed[pkg+" "+name] = result == "pass"
 		}
@@ -54,19 +57,24 @@ func TestVariants(t *testing.T) {
 				t.Errorf("%s does not pass for the controller", v.Test.Name)
 			}
 			pattern := "^" + strings.ReplaceAll(v.Test.Name, "/", "$/^") + "$"
-			results, output := runTests(t, v.Test.Package, pattern, "-overlay="+overlay)
+			results, output := runTests(t, v.Test.Package, pattern, []string{"-overlay=" + overlay})
 			if result := results[v.Test.Name]; result != "fail" || !strings.Contains(output, v.Test.Says) {
 				t.Errorf("the result of %s for the variant is %q, want fail with %q:\n%s", v.Test.Name, result, v.Test.Says, output)
+			}
+			_, output = runTests(t, ".", "^TestSimulation$", []string{"-overlay=" + overlay}, "-walks=25", "-shrink=0")
+			if !regexp.MustCompile(`simulation.go:\d+: ` + regexp.QuoteMeta(v.Invariant) + ": ").MatchString(output) {
+				t.Errorf("the simulation does not notice that %q is broken:\n%s", v.Invariant, output)
 			}
 		})
 	}
 }
 
-// runTests runs the tests of a package that match a pattern, and returns the results by the names of the tests, and the output.
-func runTests(t *testing.T, pkg, pattern string, flags ...string) (map[string]string, string) {
+// runTests runs the tests of a package that match a pattern, with flags of go test and arguments of the tests, and returns the results by the
+// names of the tests, and the output.
+func runTests(t *testing.T, pkg, pattern string, flags []string, arguments ...string) (map[string]string, string) {
 	t.Helper()
-	args := append([]string{"test", "-json", "-vet=off", "-timeout=1m", "-run=" + pattern}, flags...)
-	command := exec.Command("go", append(args, ".")...)
+	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout=1m", "-run=" + pattern}, flags, []string{"."}, arguments)
+	command := exec.Command("go", args...)
 	command.Dir = filepath.Join(root, pkg)
 	events, _ := command.Output() // A test that fails is no error.
 	results := map[string]string{}
