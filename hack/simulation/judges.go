@@ -189,8 +189,8 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 		sameOwner = before != nil && after != nil && before.UID == after.UID
 	}
 	if i.acked[r.target()] == found.GetResourceVersion() && sameOwner {
-		w.violated("a cache that is older than the last write", "%s wrote %s at resourceVersion %s, and does not know it: %s: %v",
-			i.client, r.target(), found.GetResourceVersion(), r, err)
+		w.violated("a cache that is older than the last write", "%s acts without its own write of %s, resourceVersion %s: %s: %s",
+			i.client, r.target(), found.GetResourceVersion(), r, apierrors.ReasonForError(err))
 	}
 }
 

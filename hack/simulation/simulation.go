@@ -48,8 +48,10 @@ func Test(t *testing.T, program Program) {
 			}
 		})
 		next += uint64(*walks)
+		if *soak > 0 {
+			fmt.Printf("%s, in %s\n", &total, time.Since(start).Round(time.Second))
+		}
 	}
-	t.Logf("%s, in %s", &total, time.Since(start).Round(time.Second))
 }
 
 // walked sums up the random walks.

@@ -40,7 +40,7 @@ func shrink(t *testing.T, program Program, s script, failed *walk) string {
 	withoutLags := func() script { candidate := s; candidate.noLags = true; return candidate }
 
 	if !fails(s) {
-		return "This happened once, and not again with the same actions and faults:\n" + failed.tale()
+		return fmt.Sprintf("%s\nIt did not happen again with the same steps and faults:\n%s", failed.violation, failed.tale())
 	}
 	if fails(withFaults(nil)) {
 		s = withFaults(nil)
@@ -54,7 +54,7 @@ func shrink(t *testing.T, program Program, s script, failed *walk) string {
 	if fails(withoutLags()) {
 		s = withoutLags()
 	}
-	return fmt.Sprintf("%d steps and %d faults of requests are left:\n%s", len(s.steps), len(s.faults), failed.tale())
+	return fmt.Sprintf("%s\nsteps: %d, faults of requests: %d\n%s", failed.violation, len(s.steps), len(s.faults), failed.tale())
 }
 
 // minimize leaves out parts of a list, first large and then small ones, as long as fails reports true for the rest.
