@@ -538,6 +538,8 @@ func TestHandlers(t *testing.T) {
 		{"adopted", update(another, ours8), bothReset},
 		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
 			high},
+		{"released under another name", update(newDeploymentFor(newFoo(), superseded), newDeploymentFor(newFoo(), superseded, notControlled, v8)),
+			high},
 		{"deleted", remove(ours), bothReset},
 		{"not controlled, deleted", remove(another), bothReset},
 		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},

@@ -48,7 +48,7 @@ type known struct {
 }
 
 func newKnowledge() knowledge {
-	return knowledge{objects: map[string]known{}, acked: map[string]string{}, open: map[*request]string{}}
+	return knowledge{since: time.Now(), objects: map[string]known{}, acked: map[string]string{}, open: map[*request]string{}}
 }
 
 // delivered records an event that the instance gets.
@@ -369,8 +369,11 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 	case ready == nil || foo.Status.ObservedGeneration != foo.Generation || ready.ObservedGeneration != foo.Generation:
 		return "has no status of its newest generation"
 	case d != nil && !metav1.IsControlledBy(d, foo):
-		if ready.Reason != "ErrResourceExists" {
+		switch {
+		case ready.Reason != "ErrResourceExists":
 			return "does not report that its name is taken"
+		case len(controlled) == 0 && foo.Status.AvailableReplicas > 0:
+			return "reports available replicas, and controls no Deployment"
 		}
 		return ""
 	case d == nil:

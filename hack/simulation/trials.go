@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -28,6 +29,8 @@ var trials = []struct {
 	{"an error", oneError, 0},
 	{"a minute of errors", minuteOfErrors, 0},
 	{"an error after a success", errorAfterSuccess, 0},
+	{"a name that becomes free", freedName, 0},
+	{"a superseded Deployment that is orphaned", orphanedSuperseded, 0},
 	{"an hour of rejected writes", hourOfRejectedWrites, 0},
 	{"an hour of undone writes", hourOfUndoneWrites, 0},
 	{"corrections a minute apart", correctionsAMinuteApart, 0},
@@ -120,6 +123,30 @@ func errorAfterSuccess(w *walk) {
 	w.fail(1, "patch", deployments)
 	w.act("unlabel", 0, 0) // No rollout follows, whose events would sync the Foo earlier.
 	w.waitUntilReconciled(soon)
+}
+
+// freedName deletes the Foo whose Deployment has the name for which another Foo has waited for an hour.
+func freedName(w *walk) {
+	w.act("create", 0, 0)
+	w.act("create", 1, 0)
+	w.sleep(time.Hour)
+	w.act("delete", 0, 0)
+	w.expect(soon, "the Foo that waits for the name has no Deployment", func() bool {
+		d := w.get(deployments, deploymentName(0))
+		return d != nil && metav1.IsControlledBy(d, w.get(foos, fooName(1)))
+	})
+}
+
+// orphanedSuperseded orphans the Deployment that serves while the new name of its Foo is taken.
+func orphanedSuperseded(w *walk) {
+	w.act("create", 0, 0)
+	w.act("create", 1, 1)
+	w.waitUntilReconciled(convergenceTimeout)
+	w.act("rename", 0, 1)
+	w.sleep(time.Minute)
+	w.expect(soon, "the Deployment that serves is not reported", func() bool { return w.availableReplicas(0) == 1 })
+	w.act("orphan", 0, 0)
+	w.expect(soon, "a Deployment that the Foo does not control is reported", func() bool { return w.availableReplicas(0) == 0 })
 }
 
 // hourOfRejectedWrites changes a Deployment, whose writes are rejected, every 5 s.
