@@ -129,7 +129,7 @@ func errorAfterSuccess(w *walk) {
 func freedName(w *walk) {
 	w.act("create", 0, 0)
 	w.act("create", 1, 0)
-	w.sleep(time.Hour)
+	w.sleep(time.Hour + ResyncPeriod/2)
 	w.act("delete", 0, 0)
 	w.expect(soon, "the Foo that waits for the name has no Deployment", func() bool {
 		d := w.get(deployments, deploymentName(0))
