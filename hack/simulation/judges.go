@@ -38,8 +38,9 @@ type knowledge struct {
 	since    time.Time // since when leads is so
 	renewed  time.Time // when the last request that renewed the Lease was sent
 	objects  map[string]known
-	acked    map[string]string   // by target, the resourceVersion in the response to the instance's last write
-	open     map[*request]string // the requests without a response, and which Foo each is for
+	read     map[string]time.Time // by the name of a Foo, when the last live read of it was sent
+	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
+	open     map[*request]string  // the requests without a response, and which Foo each is for
 }
 
 type known struct {
@@ -48,7 +49,7 @@ type known struct {
 }
 
 func newKnowledge() knowledge {
-	return knowledge{since: time.Now(), objects: map[string]known{}, acked: map[string]string{}, open: map[*request]string{}}
+	return knowledge{since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*request]string{}}
 }
 
 // delivered records an event that the instance gets.
@@ -143,6 +144,9 @@ func (w *walk) sent(i *instance, r *request) {
 	}
 	if r.name == "" || r.resource == events || r.resource == deployments && !r.isWrite() { // A live read may find that of another Foo.
 		return
+	}
+	if r.resource == foos && r.verb == "get" {
+		i.read[r.name] = r.sent
 	}
 	foo := i.fooOf(r)
 	for other, its := range i.open {
@@ -251,12 +255,28 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 		foo.object.GetDeletionTimestamp() != nil && foo.since.Before(c.request.sent) {
 		w.violated("what a write finds", "%s knows that Foo %s is being deleted: %s", i.client, ref.Name, c.request)
 	}
-	if c.request.verb == "delete" {
+	switch {
+	case c.old == nil:
+		w.judgeCreation(i, c, ref)
+	case c.request.verb == "delete":
 		w.judgeDeletion(i, c, ref)
 		return
 	}
 	if c.old != nil && !c.admitted && !equality.Semantic.DeepEqual(others(c.old), others(c.new)) {
 		w.violated("what a write changes", "%s changes fields of Deployment %s that it does not set: %s %s", i.client, name, c.request, c.request.body)
+	}
+}
+
+// judgeCreation judges the creation of a Deployment for a Foo.
+func (w *walk) judgeCreation(i *instance, c change, ref *metav1.OwnerReference) {
+	var foo samplev1alpha1.Foo
+	if o := i.objects[foos+" "+ref.Name].object; o != nil {
+		convert(o, &foo)
+	}
+	current := w.server.objects[foos][types.NamespacedName{Namespace: c.new.GetNamespace(), Name: ref.Name}]
+	isGone := current == nil || current.GetUID() != ref.UID
+	if isGone && foo.UID == ref.UID && foo.Status.ObservedGeneration > 0 && c.request.sent.Sub(i.read[ref.Name]) > convergenceTimeout {
+		w.violated("what a write finds", "%s creates another Deployment for Foo %s without a live read: it is gone", i.client, ref.Name)
 	}
 }
 

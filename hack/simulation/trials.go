@@ -25,6 +25,8 @@ var trials = []struct {
 	{"a Foo among many", fooAmongMany, 0},
 	{"a deletion that no watch sees", missedDeletion, 0},
 	{"a change of mind that the cache has not seen", changeOfMind, 0},
+	{"a release that the cache has not seen", unseenRelease, 0},
+	{"a rename without replicas", renameWithoutReplicas, 0},
 	{"a Foo that is created again", recreated, 0},
 	{"an error", oneError, 0},
 	{"a minute of errors", minuteOfErrors, 0},
@@ -76,6 +78,25 @@ func oneError(w *walk) {
 
 // changeOfMind changes the deploymentName back when the Deployment of that name is about to be pruned.
 func changeOfMind(w *walk) {
+	w.beforePrune(foos, func() { w.act("rename", 0, 0) })
+}
+
+// unseenRelease orphans the new Deployment when the superseded one is about to be pruned.
+func unseenRelease(w *walk) {
+	w.beforePrune(deployments, func() { w.act("orphan", 1, 0) })
+}
+
+// renameWithoutReplicas renames a Deployment that was scaled, since the Foo does not set its replicas.
+func renameWithoutReplicas(w *walk) {
+	w.act("create", 0, 0)
+	w.waitUntilReconciled(convergenceTimeout)
+	w.act("scaleDeployment", 0, 4)
+	w.act("rename", 0, 1)
+	w.expect(2*soon, "the new Deployment has other replicas than the superseded one", func() bool { return w.availableReplicas(0) == 4 })
+}
+
+// beforePrune renames the Deployment of a Foo and, when the new one is available, does what the cache does not see in time.
+func (w *walk) beforePrune(unseen string, do func()) {
 	w.act("create", 0, 0)
 	w.waitUntilReconciled(convergenceTimeout)
 	w.act("rename", 0, 1)
@@ -83,11 +104,11 @@ func changeOfMind(w *walk) {
 		d := w.get(deployments, deploymentName(1))
 		return d != nil && toDeployment(d).Status.AvailableReplicas == 1
 	})
-	w.current(0).transport.hold(foos, 10*time.Second)
-	w.tell(user, "delays the watch of foos by 10s")
-	w.act("rename", 0, 0)
-	w.sleep(10 * time.Second)
-	w.waitUntilReconciled(time.Minute)
+	w.sleep(10 * time.Millisecond) // The cache sees that.
+	w.current(0).transport.hold(unseen, 10*time.Second)
+	w.tell(user, "delays the watch of %s by 10s", unseen)
+	do()
+	w.sleep(time.Minute)
 }
 
 // missedDeletion deletes the Deployment while its watch is cut.
