@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +29,9 @@ var trials = []struct {
 	{"a release that the cache has not seen", unseenRelease, 0},
 	{"a rename without replicas", renameWithoutReplicas, 0},
 	{"a Foo that is created again", recreated, 0},
+	{"a Foo that is being deleted", deletedFoo, 0},
 	{"an error", oneError, 0},
+	{"a conflict that no event follows", oneConflict, 0},
 	{"a minute of errors", minuteOfErrors, 0},
 	{"an error after a success", errorAfterSuccess, 0},
 	{"a name that becomes free", freedName, 0},
@@ -41,6 +44,8 @@ var trials = []struct {
 }
 
 const soon = time.Second
+
+var errInjected = apierrors.NewInternalError(errors.New("injected"))
 
 // fooAmongMany changes a Foo while those of an initial list are synced.
 func fooAmongMany(w *walk) {
@@ -69,10 +74,33 @@ func recreated(w *walk) {
 	w.waitUntilReconciled(convergenceTimeout)
 }
 
+// deletedFoo scales the Deployment of a Foo that is deleted and held by a finalizer.
+func deletedFoo(w *walk) {
+	w.act("create", 0, nameCount)
+	w.waitUntilReconciled(convergenceTimeout)
+	w.act("finalizer", 0, 0)
+	w.act("delete", 0, 0)
+	w.sleep(time.Minute)
+	since := time.Now()
+	w.act("scaleDeployment", 0, 4)
+	w.sleep(ResyncPeriod)
+	w.atMost(0, since, "for a Foo that is being deleted", func(r request) bool { return r.resource == deployments && r.isWrite() })
+}
+
 // oneError makes the first creation fail.
 func oneError(w *walk) {
-	w.fail(1, "create", deployments)
+	w.fail(1, "create", deployments, errInjected)
 	w.act("create", 0, 0)
+	w.waitUntilReconciled(soon)
+}
+
+// oneConflict makes a patch fail with a conflict, although nothing has changed.
+func oneConflict(w *walk) {
+	w.act("create", 0, 0)
+	w.waitUntilReconciled(convergenceTimeout)
+	w.sleep(time.Minute)
+	w.fail(1, "patch", deployments, apierrors.NewConflict(appsv1.Resource(deployments), deploymentName(0), errors.New("injected")))
+	w.act("unlabel", 0, 0)
 	w.waitUntilReconciled(soon)
 }
 
@@ -126,7 +154,7 @@ func missedDeletion(w *walk) {
 
 // minuteOfErrors makes all creations fail for a minute.
 func minuteOfErrors(w *walk) {
-	w.fail(1000, "create", deployments)
+	w.fail(1000, "create", deployments, errInjected)
 	since := time.Now()
 	w.act("create", 0, 0)
 	w.sleep(time.Minute)
@@ -137,11 +165,11 @@ func minuteOfErrors(w *walk) {
 func errorAfterSuccess(w *walk) {
 	w.act("create", 0, 0)
 	w.waitUntilReconciled(convergenceTimeout)
-	w.fail(12, "patch", deployments)
+	w.fail(12, "patch", deployments, errInjected)
 	w.act("scale", 0, 2)
 	w.waitUntilReconciled(convergenceTimeout)
 	w.sleep(time.Minute)
-	w.fail(1, "patch", deployments)
+	w.fail(1, "patch", deployments, errInjected)
 	w.act("unlabel", 0, 0) // No rollout follows, whose events would sync the Foo earlier.
 	w.waitUntilReconciled(soon)
 }
@@ -261,7 +289,7 @@ func (w *walk) act(name string, target, argument int) {
 }
 
 // fail makes the next requests of a kind fail.
-func (w *walk) fail(n int, verb, resource string) {
+func (w *walk) fail(n int, verb, resource string, err error) {
 	w.tell("API server", "fails the next %d requests to %s %s", n, verb, resource)
 	w.addRule("", 24*time.Hour, rule{
 		matches: func(r *request) bool {
@@ -271,7 +299,7 @@ func (w *walk) fail(n int, verb, resource string) {
 			n--
 			return true
 		},
-		reject: func(*request) error { return apierrors.NewInternalError(errors.New("injected")) },
+		reject: func(*request) error { return err },
 	})
 }
 
