@@ -1,0 +1,556 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	sampleclient "k8s.io/sample-controller/pkg/generated/clientset/versioned/typed/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
+
+	"k8s.io/sample-controller/hack/simulation"
+)
+
+// TestSimulationIsTrue makes the same requests to the local Kubernetes and to a simulated one: clients must see the same responses and
+// watch events. No controller of Foos runs.
+func TestSimulationIsTrue(t *testing.T) {
+	for _, scenario := range fidelityScenarios {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			reality := observe(t, adminConfig, namespace, scenario.run)
+			synctest.Test(t, func(t *testing.T) {
+				simulated := observe(t, simulation.NewCluster().Config("user"), namespace, scenario.run)
+				if difference := diff.Diff(reality, simulated); difference != "" {
+					t.Errorf("the simulation (+) differs from reality (-):\n%s", difference)
+				}
+			})
+		})
+	}
+}
+
+var fidelityScenarios = []struct {
+	name string
+	run  func(c *client)
+}{
+	{"scale", func(c *client) {
+		foo, deployment := c.create("a")
+		foo = c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(3)) })
+		c.patch(deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
+		c.wait("a", isAvailable(3))
+		foo.Status, foo.Spec.DeploymentName = samplev1alpha1.FooStatus{AvailableReplicas: 3, ObservedGeneration: 2}, "ignored"
+		foo, _ = c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas, foo.Status.AvailableReplicas = nil, 7 })
+		c.foos.Patch(c.ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":2},"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+		c.foos.List(c.ctx, metav1.ListOptions{})
+	}},
+	{"stale writes", func(c *client) {
+		foo, deployment := c.create("a")
+		label := func(o metav1.Object) { o.SetLabels(map[string]string{"app": "nginx", "note": "new"}) }
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { label(foo) })
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(2)) })
+		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
+		stale := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, foo.ResourceVersion)
+		c.foos.Patch(c.ctx, "a", types.MergePatchType, stale, metav1.PatchOptions{})
+		c.patch(deployment, func(d *appsv1.Deployment) { label(d) })
+		c.wait("a", isAvailable(1))
+		c.patch(deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+		c.deployments.Update(c.ctx, deployment, metav1.UpdateOptions{})
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.ResourceVersion = "" })
+		foo, _ = c.foos.Get(c.ctx, "a", metav1.GetOptions{})
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.UID = "another" })
+	}},
+	{"what exists", func(c *client) {
+		foo, _ := c.create("a")
+		c.foos.Create(c.ctx, newFidelityFoo("a", 1), metav1.CreateOptions{})
+		c.createDeployment("a", foo)
+		foo.Name = "b"
+		c.foos.Create(c.ctx, foo, metav1.CreateOptions{})
+	}},
+	{"what does not exist", func(c *client) {
+		foo, deployment := c.create("a")
+		c.foos.Get(c.ctx, "b", metav1.GetOptions{})
+		c.foos.Delete(c.ctx, "b", metav1.DeleteOptions{})
+		c.deployments.Get(c.ctx, "b", metav1.GetOptions{})
+		c.deployments.Delete(c.ctx, "b", metav1.DeleteOptions{})
+		c.leases.Get(c.ctx, "b", metav1.GetOptions{})
+		foo.Name, deployment.Name = "b", "b"
+		c.updateFoo(foo, func(*samplev1alpha1.Foo) {})
+		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
+		c.foos.Patch(c.ctx, "b", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+		c.patch(deployment, func(*appsv1.Deployment) {})
+		c.deployments.Update(c.ctx, deployment, metav1.UpdateOptions{})
+	}},
+	{"no-ops", func(c *client) {
+		foo, deployment := c.create("a")
+		c.updateFoo(foo, func(*samplev1alpha1.Foo) {})
+		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
+		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
+		c.foos.Patch(c.ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+		c.patch(deployment, func(*appsv1.Deployment) {})
+		c.deployments.Patch(c.ctx, "a", types.StrategicMergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{})
+	}},
+	{"deletion in the background", deletion(metav1.DeletePropagationBackground)},
+	{"deletion in the foreground", deletion(metav1.DeletePropagationForeground)},
+	{"deletion that orphans", deletion(metav1.DeletePropagationOrphan)},
+	{"deletion with preconditions", func(c *client) {
+		foo, deployment := c.create("a")
+		for _, preconditions := range []metav1.Preconditions{
+			{UID: new(types.UID("another"))}, {ResourceVersion: new("1")}, {UID: &foo.UID, ResourceVersion: &foo.ResourceVersion},
+		} {
+			c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &preconditions})
+		}
+		for _, preconditions := range []metav1.Preconditions{
+			{UID: new(types.UID("another"))}, {UID: &deployment.UID, ResourceVersion: new("1")},
+		} {
+			c.deployments.Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &preconditions})
+		}
+		c.wait("a", isGone)
+	}},
+	{"recreation", func(c *client) {
+		foo, _ := c.create("a")
+		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
+		c.foos.Create(c.ctx, newFidelityFoo("a", 2), metav1.CreateOptions{})
+		c.updateFoo(foo, func(*samplev1alpha1.Foo) {})
+		c.wait("a", func(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) bool {
+			return foo.UID != "" && deployment.UID == ""
+		})
+	}},
+	{"finalizer of a user", func(c *client) {
+		foo, _ := c.create("a")
+		hold := func(finalizers ...string) func(foo *samplev1alpha1.Foo) {
+			return func(foo *samplev1alpha1.Foo) { foo.Finalizers = finalizers }
+		}
+		c.updateFoo(foo, hold("example.com/hold"))
+		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
+		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
+		foo, _ = c.foos.Get(c.ctx, "a", metav1.GetOptions{})
+		c.updateFoo(foo, hold("example.com/hold", "example.com/another"))
+		foo = c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas, foo.DeletionTimestamp = new(int32(2)), nil })
+		c.wait("a", isAvailable(1))
+		c.updateFoo(foo, hold())
+		c.wait("a", isGone)
+	}},
+	{"illegal objects", func(c *client) {
+		foo, deployment := c.create("a")
+		for _, invalid := range []samplev1alpha1.FooSpec{
+			{DeploymentName: "Not_A_Name"}, {}, {DeploymentName: "a", Replicas: new(int32(0))}, {DeploymentName: "a", Replicas: new(int32(11))},
+		} {
+			c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec = invalid })
+			c.foos.Create(c.ctx, &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: invalid}, metav1.CreateOptions{})
+		}
+		c.foos.Create(c.ctx, newFidelityFoo("Not_A_Name", 1), metav1.CreateOptions{})
+		c.patch(deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) })
+		c.createDeployment("Not_A_Name", foo)
+	}},
+	{"drift", func(c *client) {
+		_, deployment := c.create("a")
+		for _, edit := range []func(d *appsv1.Deployment){
+			func(d *appsv1.Deployment) { d.Labels = nil },
+			func(d *appsv1.Deployment) { d.Annotations = map[string]string{"note": "1"} },
+			func(d *appsv1.Deployment) { d.OwnerReferences = nil },
+			func(d *appsv1.Deployment) {
+				containers := &d.Spec.Template.Spec.Containers
+				*containers = append(*containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
+			},
+		} {
+			c.patch(deployment, edit)
+			_, deployment = c.wait("a", isAvailable(1))
+		}
+		c.deployments.Patch(c.ctx, "a", types.StrategicMergePatchType, []byte(
+			`{"metadata":{"labels":{"app":"nginx"}},"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"nginx:2"}]}}}}`,
+		), metav1.PatchOptions{})
+		c.wait("a", isAvailable(1))
+	}},
+	{"leases", func(c *client) {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		renew := func(holder string, seconds int) {
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime = &holder, new(metav1.NewMicroTime(time.Unix(int64(seconds), 1000)))
+		}
+		renew("x", 1)
+		lease, _ = c.leases.Create(c.ctx, lease, metav1.CreateOptions{})
+		c.leases.Create(c.ctx, lease, metav1.CreateOptions{})
+		stale := lease.DeepCopy()
+		for seconds, holder := range []string{"x", "", "y", "y"} {
+			renew(holder, seconds/3)
+			lease, _ = c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
+		}
+		c.leases.Update(c.ctx, stale, metav1.UpdateOptions{})
+		stale.ResourceVersion = ""
+		c.leases.Update(c.ctx, stale, metav1.UpdateOptions{})
+		c.leases.Delete(c.ctx, "a", metav1.DeleteOptions{})
+		c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
+		lease.ResourceVersion = ""
+		c.leases.Update(c.ctx, lease, metav1.UpdateOptions{})
+	}},
+	{"watches", func(c *client) {
+		foo, _ := c.create("b")
+		c.create("a")
+		c.record("watch from the beginning", 1, "foos", "resourceVersion=1")
+		c.record("watch with initial events", 3, "foos", initialEvents)
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil })
+		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
+		c.record("watch from a resourceVersion", 2, "foos", "resourceVersion="+foo.ResourceVersion)
+	}},
+}
+
+// deletion deletes a Foo, and then a Deployment.
+func deletion(policy metav1.DeletionPropagation) func(c *client) {
+	return func(c *client) {
+		c.create("a")
+		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{PropagationPolicy: &policy})
+		c.wait("a", func(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) bool {
+			if policy != metav1.DeletePropagationOrphan {
+				return isGone(foo, deployment)
+			}
+			return foo.UID == "" && len(deployment.OwnerReferences) == 0
+		})
+		c.createDeployment("b", nil)
+		c.wait("b", isAvailable(1))
+		c.deployments.Delete(c.ctx, "b", metav1.DeleteOptions{PropagationPolicy: &policy})
+		c.wait("b", isGone)
+	}
+}
+
+// client makes the requests of a scenario. As a http.RoundTripper it records what it sees.
+type client struct {
+	*testing.T
+	ctx         context.Context
+	namespace   string
+	foos        sampleclient.FooInterface
+	deployments appsclient.DeploymentInterface
+	leases      coordinationclient.LeaseInterface
+	transport   http.RoundTripper
+	responses   []seen
+	// These do not record what they see.
+	liveFoos        sampleclient.FooInterface
+	liveDeployments appsclient.DeploymentInterface
+	openWatch       func(resource, options string) (io.ReadCloser, error)
+}
+
+// seen is a response or an event.
+type seen struct {
+	what   string
+	object map[string]any
+}
+
+const initialEvents = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+// observe runs a scenario in a namespace, and returns the responses in their order, and the events of each object in theirs.
+func observe(t *testing.T, config *rest.Config, namespace string, run func(c *client)) map[string][]string {
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/json"
+	live, liveSamples := kubernetes.NewForConfigOrDie(config), clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*convergence)
+	defer cancel()
+	c := &client{T: t, ctx: ctx, namespace: namespace}
+	c.liveFoos, c.liveDeployments = liveSamples.Foos(namespace), live.AppsV1().Deployments(namespace)
+	restClients := map[string]rest.Interface{
+		"foos": liveSamples.RESTClient(), "deployments": live.AppsV1().RESTClient(), "leases": live.CoordinationV1().RESTClient(),
+	}
+	c.openWatch = func(resource, options string) (io.ReadCloser, error) {
+		request := restClients[resource].Get().Namespace(namespace).Resource(resource).Param("watch", "true")
+		for _, option := range strings.Split(options, "&") {
+			name, value, _ := strings.Cut(option, "=")
+			request.Param(name, value)
+		}
+		return request.Stream(ctx)
+	}
+	config.Wrap(func(transport http.RoundTripper) http.RoundTripper {
+		c.transport = transport
+		return c
+	})
+	recorded := kubernetes.NewForConfigOrDie(config)
+	c.foos = clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1().Foos(namespace)
+	c.deployments, c.leases = recorded.AppsV1().Deployments(namespace), recorded.CoordinationV1().Leases(namespace)
+
+	var watches sync.WaitGroup
+	events := make([][]seen, 3)
+	for i, resource := range []string{"foos", "deployments", "leases"} {
+		stream, err := c.openWatch(resource, initialEvents)
+		requireNoError(t, err)
+		watches.Go(func() { events[i] = readEvents(stream, isLast) })
+	}
+	run(c)
+	responses := slices.Clone(c.responses)
+	// The last event of each watch.
+	_, err := c.foos.Create(ctx, newFidelityFoo(lastName, 1), metav1.CreateOptions{})
+	requireNoError(t, err)
+	c.createDeployment(lastName, nil)
+	_, err = c.leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lastName}}, metav1.CreateOptions{})
+	requireNoError(t, err)
+	watches.Wait()
+	return compared(t, responses, slices.Concat(events...))
+}
+
+const lastName = "last"
+
+func isLast(event seen) bool { return nested(event.object, "metadata", "name") == lastName }
+
+// readEvents reads a watch until the last event.
+func readEvents(stream io.ReadCloser, isLast func(event seen) bool) (events []seen) {
+	defer stream.Close()
+	for decoder := json.NewDecoder(stream); ; {
+		var event struct {
+			Type   string
+			Object map[string]any
+		}
+		if err := decoder.Decode(&event); err != nil {
+			return append(events, seen{err.Error(), nil})
+		}
+		if event.Type == "BOOKMARK" && nested(event.Object, "metadata", "annotations", metav1.InitialEventsAnnotationKey) == nil {
+			continue // The API server sends one every minute.
+		}
+		events = append(events, seen{event.Type, event.Object})
+		if isLast(events[len(events)-1]) {
+			return events
+		}
+	}
+}
+
+// record records a number of events of a watch.
+func (c *client) record(what string, number int, resource, options string) {
+	stream, err := c.openWatch(resource, options)
+	if err != nil {
+		c.responses = append(c.responses, seen{what: what + ": " + err.Error()})
+		return
+	}
+	for _, event := range readEvents(stream, func(seen) bool { number--; return number == 0 }) {
+		event.what = what + ": " + event.what
+		c.responses = append(c.responses, event)
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *client) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, err
+	}
+	_, path, _ := strings.Cut(request.URL.Path, "/"+c.namespace+"/")
+	c.responses = append(c.responses, seen{fmt.Sprint(request.Method, " ", path, ": ", response.StatusCode), object})
+	return response, nil
+}
+
+// create creates a Foo and its Deployment, and returns them when the Deployment is available.
+func (c *client) create(name string) (*samplev1alpha1.Foo, *appsv1.Deployment) {
+	foo, _ := c.foos.Create(c.ctx, newFidelityFoo(name, 1), metav1.CreateOptions{})
+	c.createDeployment(name, foo)
+	return c.wait(name, isAvailable(1))
+}
+
+func newFidelityFoo(name string, replicas int32) *samplev1alpha1.Foo {
+	return &samplev1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: &replicas},
+	}
+}
+
+func (c *client) createDeployment(name string, owner *samplev1alpha1.Foo) {
+	labels := map[string]string{"app": "nginx"}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}},
+			},
+		},
+	}
+	if owner != nil {
+		deployment.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, ownership.FooKind)}
+	}
+	c.deployments.Create(c.ctx, deployment, metav1.CreateOptions{})
+}
+
+func (c *client) updateFoo(foo *samplev1alpha1.Foo, edit func(foo *samplev1alpha1.Foo)) *samplev1alpha1.Foo {
+	edited := foo.DeepCopy()
+	edit(edited)
+	updated, _ := c.foos.Update(c.ctx, edited, metav1.UpdateOptions{})
+	return updated
+}
+
+// patch patches a Deployment as the controller does, with its resourceVersion as a precondition.
+func (c *client) patch(deployment *appsv1.Deployment, edit func(deployment *appsv1.Deployment)) {
+	before, after := deployment.DeepCopy(), deployment.DeepCopy()
+	before.ResourceVersion = ""
+	edit(after)
+	from, err := json.Marshal(before)
+	requireNoError(c.T, err)
+	to, err := json.Marshal(after)
+	requireNoError(c.T, err)
+	patch, err := strategicpatch.CreateTwoWayMergePatch(from, to, appsv1.Deployment{})
+	requireNoError(c.T, err)
+	c.deployments.Patch(c.ctx, deployment.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+// wait waits until a Foo and a Deployment of the same name, empty if there is none, are in a state and have not changed for a while.
+func (c *client) wait(name string, is func(*samplev1alpha1.Foo, *appsv1.Deployment) bool) (foo *samplev1alpha1.Foo, d *appsv1.Deployment) {
+	c.Helper()
+	last, since := "", time.Now()
+	// It takes half a minute until the garbage collector knows the Foos of a new cluster.
+	eventually(c.T, 2*convergence, func() error {
+		foo, _ = c.liveFoos.Get(c.ctx, name, metav1.GetOptions{})
+		d, _ = c.liveDeployments.Get(c.ctx, name, metav1.GetOptions{})
+		if state := foo.ResourceVersion + " " + d.ResourceVersion; state != last {
+			last, since = state, time.Now()
+		}
+		if !is(foo, d) || time.Since(since) < 300*time.Millisecond {
+			return fmt.Errorf("Foo %s or its Deployment is not as expected: %+v, %+v", name, foo, d)
+		}
+		return nil
+	})
+	return foo, d
+}
+
+func isGone(foo *samplev1alpha1.Foo, d *appsv1.Deployment) bool { return foo.UID == "" && d.UID == "" }
+
+func isAvailable(replicas int32) func(*samplev1alpha1.Foo, *appsv1.Deployment) bool {
+	return func(_ *samplev1alpha1.Foo, d *appsv1.Deployment) bool {
+		return d.UID != "" && d.Status.ObservedGeneration == d.Generation && *d.Spec.Replicas == replicas &&
+			d.Status.AvailableReplicas == replicas && d.Status.Replicas == replicas
+	}
+}
+
+// compared returns the responses, and the events by object, without what may differ.
+func compared(t *testing.T, responses, events []seen) map[string][]string {
+	uids := map[any]string{nil: "none"}
+	for _, response := range responses {
+		if uid := nested(response.object, "metadata", "uid"); uids[uid] == "" {
+			uids[uid] = fmt.Sprint("uid-", len(uids))
+		}
+	}
+	versions := map[string][]string{} // those of the events of an object, which are in their order
+	for _, event := range events {
+		id, version := id(event.object), versionOf(event.object)
+		if len(versions[id]) > 0 && compareVersions(versions[id][len(versions[id])-1], version) >= 0 {
+			t.Errorf("after the resourceVersions %s, the next event of %s has %s", versions[id], id, version)
+		}
+		versions[id] = append(versions[id], version)
+	}
+	line := func(s seen) string {
+		id := id(s.object)
+		version := fmt.Sprint("version ", slices.Index(versions[id], versionOf(s.object))) // -1 if no event has it
+		if strings.HasPrefix(id, "Deployment ") && version != "version -1" {
+			version = "" // It depends on how often the status has changed.
+		}
+		return strings.ReplaceAll(fmt.Sprint(s.what, " ", view(s.object, uids), " ", version), "map[", "[")
+	}
+	result := map[string][]string{}
+	for _, response := range responses {
+		result["responses"] = append(result["responses"], line(response))
+	}
+	for _, event := range events {
+		result[id(event.object)] = append(result[id(event.object)], line(event))
+	}
+	for id, lines := range result {
+		if strings.HasPrefix(id, "Deployment ") {
+			result[id] = slices.Compact(lines) // without events of which only the status has changed
+		}
+	}
+	return result
+}
+
+func id(object map[string]any) string {
+	return fmt.Sprint(object["kind"], " ", nested(object, "metadata", "name"))
+}
+
+func versionOf(object map[string]any) string {
+	return fmt.Sprint(nested(object, "metadata", "resourceVersion"))
+}
+
+func compareVersions(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+func nested(object map[string]any, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object, path...) // nil if there is none
+	return value
+}
+
+// view returns the parts of a value that are compared.
+func view(value any, uids map[any]string) any {
+	switch value := value.(type) {
+	case []any:
+		views := []any{}
+		for _, element := range value {
+			if v := view(element, uids); len(views) == 0 || !reflect.DeepEqual(views[len(views)-1], v) { // Some causes are there twice.
+				views = append(views, v)
+			}
+		}
+		return views
+	case map[string]any:
+		views := map[string]any{}
+		for name, field := range value {
+			switch {
+			case name == "creationTimestamp", name == "managedFields", name == "resourceVersion", name == "message", name == "namespace",
+				name == "apiVersion", name == "deployment.kubernetes.io/revision", value["kind"] == "Deployment" && name == "status":
+			case name == "uid":
+				views[name] = uids[field]
+			case name == "deletionTimestamp":
+				views[name] = "set"
+			case value["kind"] == "Deployment" && name == "spec":
+				if spec := viewOfSpec(field.(map[string]any)); spec != nil {
+					views[name] = spec
+				}
+			default:
+				if v := view(field, uids); !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]" {
+					views[name] = v
+				}
+			}
+		}
+		return views
+	}
+	return value
+}
+
+// viewOfSpec leaves out the defaults of the API server, which the simulation does not have.
+func viewOfSpec(spec map[string]any) map[string]any {
+	if spec["selector"] == nil {
+		return nil // a bookmark
+	}
+	var containers []any
+	list, _, _ := unstructured.NestedSlice(spec, "template", "spec", "containers")
+	for _, container := range list {
+		containers = append(containers, nested(container.(map[string]any), "name"), nested(container.(map[string]any), "image"))
+	}
+	labels := nested(spec, "template", "metadata", "labels")
+	return map[string]any{"replicas": spec["replicas"], "selector": spec["selector"], "labels": labels, "containers": containers}
+}
