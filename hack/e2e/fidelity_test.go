@@ -215,11 +215,11 @@ var fidelityScenarios = []struct {
 	{"watches", func(c *client) {
 		foo, _ := c.create("b")
 		c.create("a")
-		c.record("watch from the beginning", 1, "foos", "resourceVersion=1")
-		c.record("watch with initial events", 3, "foos", initialEvents)
+		c.record(1, "resourceVersion=1") // It has expired.
+		c.record(3, initialEvents)
 		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil })
 		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
-		c.record("watch from a resourceVersion", 2, "foos", "resourceVersion="+foo.ResourceVersion)
+		c.record(3, "resourceVersion="+foo.ResourceVersion)
 	}},
 }
 
@@ -245,16 +245,14 @@ func deletion(policy metav1.DeletionPropagation) func(c *client) {
 type client struct {
 	*testing.T
 	ctx         context.Context
-	namespace   string
+	core        rest.Interface
 	foos        sampleclient.FooInterface
 	deployments appsclient.DeploymentInterface
 	leases      coordinationclient.LeaseInterface
+	namespace   string
 	transport   http.RoundTripper
+	silent      bool // It records nothing.
 	responses   []seen
-	// These do not record what they see.
-	liveFoos        sampleclient.FooInterface
-	liveDeployments appsclient.DeploymentInterface
-	openWatch       func(resource, options string) (io.ReadCloser, error)
 }
 
 // seen is a response or an event.
@@ -265,43 +263,36 @@ type seen struct {
 
 const initialEvents = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
+var paths = []string{"samplecontroller.k8s.io/v1alpha1 foos", "apps/v1 deployments", "coordination.k8s.io/v1 leases"}
+
 // observe runs a scenario in a namespace, and returns the responses in their order, and the events of each object in theirs.
 func observe(t *testing.T, config *rest.Config, namespace string, run func(c *client)) map[string][]string {
-	config = rest.CopyConfig(config)
-	config.ContentType = "application/json"
-	live, liveSamples := kubernetes.NewForConfigOrDie(config), clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*convergence)
 	defer cancel()
 	c := &client{T: t, ctx: ctx, namespace: namespace}
-	c.liveFoos, c.liveDeployments = liveSamples.Foos(namespace), live.AppsV1().Deployments(namespace)
-	restClients := map[string]rest.Interface{
-		"foos": liveSamples.RESTClient(), "deployments": live.AppsV1().RESTClient(), "leases": live.CoordinationV1().RESTClient(),
-	}
-	c.openWatch = func(resource, options string) (io.ReadCloser, error) {
-		request := restClients[resource].Get().Namespace(namespace).Resource(resource).Param("watch", "true")
-		for _, option := range strings.Split(options, "&") {
-			name, value, _ := strings.Cut(option, "=")
-			request.Param(name, value)
-		}
-		return request.Stream(ctx)
-	}
+	config = rest.CopyConfig(config)
+	config.ContentType = "application/json"
 	config.Wrap(func(transport http.RoundTripper) http.RoundTripper {
 		c.transport = transport
 		return c
 	})
-	recorded := kubernetes.NewForConfigOrDie(config)
-	c.foos = clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1().Foos(namespace)
-	c.deployments, c.leases = recorded.AppsV1().Deployments(namespace), recorded.CoordinationV1().Leases(namespace)
+	kube := kubernetes.NewForConfigOrDie(config)
+	c.core, c.foos = kube.CoreV1().RESTClient(), clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1().Foos(namespace)
+	c.deployments, c.leases = kube.AppsV1().Deployments(namespace), kube.CoordinationV1().Leases(namespace)
 
 	var watches sync.WaitGroup
-	events := make([][]seen, 3)
-	for i, resource := range []string{"foos", "deployments", "leases"} {
-		stream, err := c.openWatch(resource, initialEvents)
-		requireNoError(t, err)
-		watches.Go(func() { events[i] = readEvents(stream, isLast) })
+	events := make([][]seen, len(paths))
+	for i, path := range paths {
+		var stream io.ReadCloser
+		eventually(t, convergence, func() (err error) { // The CRD may be new.
+			stream, err = c.watch(path, initialEvents)
+			return err
+		})
+		watches.Go(func() {
+			events[i] = readEvents(stream, func(event seen) bool { return nested(event.object, "metadata", "name") == lastName })
+		})
 	}
 	run(c)
-	responses := slices.Clone(c.responses)
 	// The last event of each watch.
 	_, err := c.foos.Create(ctx, newFidelityFoo(lastName, 1), metav1.CreateOptions{})
 	requireNoError(t, err)
@@ -309,12 +300,16 @@ func observe(t *testing.T, config *rest.Config, namespace string, run func(c *cl
 	_, err = c.leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lastName}}, metav1.CreateOptions{})
 	requireNoError(t, err)
 	watches.Wait()
-	return compared(t, responses, slices.Concat(events...))
+	return compared(t, c.responses, slices.Concat(events...))
+}
+
+func (c *client) watch(path, options string) (io.ReadCloser, error) {
+	groupVersion, resource, _ := strings.Cut(path, " ")
+	uri := fmt.Sprintf("/apis/%s/namespaces/%s/%s?watch=true&%s", groupVersion, c.namespace, resource, options)
+	return c.core.Get().RequestURI(uri).Stream(c.ctx)
 }
 
 const lastName = "last"
-
-func isLast(event seen) bool { return nested(event.object, "metadata", "name") == lastName }
 
 // readEvents reads a watch until the last event.
 func readEvents(stream io.ReadCloser, isLast func(event seen) bool) (events []seen) {
@@ -327,8 +322,11 @@ func readEvents(stream io.ReadCloser, isLast func(event seen) bool) (events []se
 		if err := decoder.Decode(&event); err != nil {
 			return append(events, seen{err.Error(), nil})
 		}
-		if event.Type == "BOOKMARK" && nested(event.Object, "metadata", "annotations", metav1.InitialEventsAnnotationKey) == nil {
-			continue // The API server sends one every minute.
+		if event.Type == "BOOKMARK" {
+			if nested(event.Object, "metadata", "annotations", metav1.InitialEventsAnnotationKey) == nil {
+				continue // The API server sends one every minute.
+			}
+			delete(event.Object, "spec") // It is empty.
 		}
 		events = append(events, seen{event.Type, event.Object})
 		if isLast(events[len(events)-1]) {
@@ -337,30 +335,26 @@ func readEvents(stream io.ReadCloser, isLast func(event seen) bool) (events []se
 	}
 }
 
-// record records a number of events of a watch.
-func (c *client) record(what string, number int, resource, options string) {
-	stream, err := c.openWatch(resource, options)
-	if err != nil {
-		c.responses = append(c.responses, seen{what: what + ": " + err.Error()})
-		return
-	}
+// record records a number of events of a watch of Foos.
+func (c *client) record(number int, options string) {
+	stream, err := c.watch(paths[0], options)
+	requireNoError(c.T, err)
 	for _, event := range readEvents(stream, func(seen) bool { number--; return number == 0 }) {
-		event.what = what + ": " + event.what
-		c.responses = append(c.responses, event)
+		c.responses = append(c.responses, seen{"WATCH: " + event.what, event.object})
 	}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c *client) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.transport.RoundTrip(request)
-	if err != nil {
-		return nil, err
+	if err != nil || c.silent || request.URL.Query().Has("watch") {
+		return response, err
 	}
+	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
-	response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	var object map[string]any
 	if err := json.Unmarshal(body, &object); err != nil {
@@ -423,14 +417,17 @@ func (c *client) patch(deployment *appsv1.Deployment, edit func(deployment *apps
 	c.deployments.Patch(c.ctx, deployment.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
+type state func(*samplev1alpha1.Foo, *appsv1.Deployment) bool
+
 // wait waits until a Foo and a Deployment of the same name, empty if there is none, are in a state and have not changed for a while.
-func (c *client) wait(name string, is func(*samplev1alpha1.Foo, *appsv1.Deployment) bool) (foo *samplev1alpha1.Foo, d *appsv1.Deployment) {
+func (c *client) wait(name string, is state) (foo *samplev1alpha1.Foo, d *appsv1.Deployment) {
 	c.Helper()
+	c.silent = true
 	last, since := "", time.Now()
 	// It takes half a minute until the garbage collector knows the Foos of a new cluster.
-	eventually(c.T, 2*convergence, func() error {
-		foo, _ = c.liveFoos.Get(c.ctx, name, metav1.GetOptions{})
-		d, _ = c.liveDeployments.Get(c.ctx, name, metav1.GetOptions{})
+	eventually(c.T, 3*convergence, func() error {
+		foo, _ = c.foos.Get(c.ctx, name, metav1.GetOptions{})
+		d, _ = c.deployments.Get(c.ctx, name, metav1.GetOptions{})
 		if state := foo.ResourceVersion + " " + d.ResourceVersion; state != last {
 			last, since = state, time.Now()
 		}
@@ -439,12 +436,13 @@ func (c *client) wait(name string, is func(*samplev1alpha1.Foo, *appsv1.Deployme
 		}
 		return nil
 	})
+	c.silent = false
 	return foo, d
 }
 
 func isGone(foo *samplev1alpha1.Foo, d *appsv1.Deployment) bool { return foo.UID == "" && d.UID == "" }
 
-func isAvailable(replicas int32) func(*samplev1alpha1.Foo, *appsv1.Deployment) bool {
+func isAvailable(replicas int32) state {
 	return func(_ *samplev1alpha1.Foo, d *appsv1.Deployment) bool {
 		return d.UID != "" && d.Status.ObservedGeneration == d.Generation && *d.Spec.Replicas == replicas &&
 			d.Status.AvailableReplicas == replicas && d.Status.Replicas == replicas
@@ -505,52 +503,37 @@ func nested(object map[string]any, path ...string) any {
 	return value
 }
 
+// ignored are fields that differ from run to run, and those that the API server sets and the simulation does not.
+var ignored = strings.Fields(`
+	apiVersion namespace continue creationTimestamp managedFields resourceVersion message deployment.kubernetes.io/revision unknownField
+	strategy revisionHistoryLimit progressDeadlineSeconds restartPolicy terminationGracePeriodSeconds dnsPolicy securityContext
+	schedulerName resources terminationMessagePath terminationMessagePolicy imagePullPolicy`)
+
 // view returns the parts of a value that are compared.
 func view(value any, uids map[any]string) any {
 	switch value := value.(type) {
 	case []any:
-		views := []any{}
+		var views []any
 		for _, element := range value {
-			if v := view(element, uids); len(views) == 0 || !reflect.DeepEqual(views[len(views)-1], v) { // Some causes are there twice.
-				views = append(views, v)
-			}
+			views = append(views, view(element, uids))
 		}
-		return views
+		return slices.CompactFunc(views, reflect.DeepEqual) // Some causes are there twice.
 	case map[string]any:
 		views := map[string]any{}
 		for name, field := range value {
+			v := view(field, uids)
 			switch {
-			case name == "creationTimestamp", name == "managedFields", name == "resourceVersion", name == "message", name == "namespace",
-				name == "apiVersion", name == "deployment.kubernetes.io/revision", value["kind"] == "Deployment" && name == "status":
+			case slices.Contains(ignored, name), fmt.Sprint(v) == "map[]", fmt.Sprint(v) == "[]",
+				name == "status" && value["kind"] == "Deployment":
 			case name == "uid":
 				views[name] = uids[field]
 			case name == "deletionTimestamp":
 				views[name] = "set"
-			case value["kind"] == "Deployment" && name == "spec":
-				if spec := viewOfSpec(field.(map[string]any)); spec != nil {
-					views[name] = spec
-				}
 			default:
-				if v := view(field, uids); !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]" {
-					views[name] = v
-				}
+				views[name] = v
 			}
 		}
 		return views
 	}
 	return value
-}
-
-// viewOfSpec leaves out the defaults of the API server, which the simulation does not have.
-func viewOfSpec(spec map[string]any) map[string]any {
-	if spec["selector"] == nil {
-		return nil // a bookmark
-	}
-	var containers []any
-	list, _, _ := unstructured.NestedSlice(spec, "template", "spec", "containers")
-	for _, container := range list {
-		containers = append(containers, nested(container.(map[string]any), "name"), nested(container.(map[string]any), "image"))
-	}
-	labels := nested(spec, "template", "metadata", "labels")
-	return map[string]any{"replicas": spec["replicas"], "selector": spec["selector"], "labels": labels, "containers": containers}
 }

@@ -274,6 +274,7 @@ func (s *server) update(r *request, found, updated *object) (*object, error) {
 	updated.SetUID(found.GetUID())
 	updated.SetCreationTimestamp(found.GetCreationTimestamp())
 	updated.SetDeletionTimestamp(found.GetDeletionTimestamp())
+	updated.SetDeletionGracePeriodSeconds(found.GetDeletionGracePeriodSeconds())
 	updated.SetResourceVersion(found.GetResourceVersion())
 	if hasStatus {
 		updated.SetGeneration(found.GetGeneration())
@@ -344,7 +345,10 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 		return found, nil
 	}
 	deleted.SetDeletionTimestamp(new(metav1.Now()))
-	deleted.SetGeneration(found.GetGeneration() + 1)
+	deleted.SetDeletionGracePeriodSeconds(new(int64))
+	if resources[r.resource].hasStatus {
+		deleted.SetGeneration(found.GetGeneration() + 1)
+	}
 	return s.commit(watch.Modified, r, found, deleted, false), nil
 }
 
