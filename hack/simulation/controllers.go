@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 )
 
 // Clients of the API server beside the instances of the controller.
@@ -27,6 +28,21 @@ const (
 	// collectDelay is how long the garbage collector takes to notice a change.
 	collectDelay = 200 * time.Millisecond
 )
+
+// Cluster is a simulated cluster for any clients, without faults.
+type Cluster struct{ server *server }
+
+// NewCluster returns a cluster that runs in the bubble of its caller. The watches of its clients must end before the bubble does.
+func NewCluster() Cluster {
+	s := newServer()
+	s.runControllers()
+	return Cluster{s}
+}
+
+// Config returns the configuration of a client's connection.
+func (c Cluster) Config(client string) *rest.Config {
+	return newTransport(c.server, client, network{}).config()
+}
 
 // runControllers makes the Deployment controller and the garbage collector notice each change.
 func (s *server) runControllers() {
@@ -127,8 +143,11 @@ func (s *server) collectGarbage() {
 	}
 	s.lock.Unlock()
 	for _, deployment := range garbage {
-		uid := deployment.GetUID()
-		s.collected(s.remove(garbageCollector, deployments, deployment, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
+		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(deployment.GetUID()))}
+		if slices.ContainsFunc(deployment.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return owners[ref.UID] != nil }) {
+			options.PropagationPolicy = new(metav1.DeletePropagationForeground) // The owner waits for the ReplicaSets, too.
+		}
+		s.collected(s.remove(garbageCollector, deployments, deployment, options))
 	}
 	for _, deployment := range orphans {
 		orphan := deployment.DeepCopy()

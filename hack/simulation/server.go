@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,8 +118,14 @@ type server struct {
 	failed    []func(r *request, found *object, err error)
 }
 
+// firstVersion is the resourceVersion at which the history of a server begins: other objects were written before.
+const firstVersion = 1000
+
 func newServer() *server {
-	s := &server{objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{})}
+	s := &server{
+		resourceVersion: firstVersion, compacted: firstVersion,
+		objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{}),
+	}
 	for name := range resources {
 		s.objects[name] = map[types.NamespacedName]*object{}
 	}
@@ -145,6 +152,9 @@ func (s *server) do(r *request) (*object, error) {
 func (s *server) execute(r *request, found *object) (*object, error) {
 	if err := s.rejection(r); err != nil {
 		return nil, err
+	}
+	if found == nil && r.resource == leases && r.verb == "update" {
+		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the precondition failed")) // It would create a new one.
 	}
 	if found == nil && r.verb != "list" && r.verb != "create" {
 		return nil, apierrors.NewNotFound(r.groupResource(), r.name)
@@ -211,10 +221,15 @@ func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted 
 }
 
 func (s *server) create(r *request, found *object) (*object, error) {
+	created := decode(r.body)
+	if created.GetResourceVersion() != "" {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set",
+		}}
+	}
 	if found != nil {
 		return nil, apierrors.NewAlreadyExists(r.groupResource(), r.name)
 	}
-	created := decode(r.body)
 	s.uids++
 	created.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
 	created.SetNamespace(r.namespace)
@@ -228,11 +243,22 @@ func (s *server) create(r *request, found *object) (*object, error) {
 
 // update stores an object or, with the subresource status, nothing but its status.
 func (s *server) update(r *request, found, updated *object) (*object, error) {
+	if updated.GetResourceVersion() == "" && (r.resource == foos || r.resource == leases) {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.groupResource().Group, Kind: r.resource}, r.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"),
+		})
+	}
 	if v := updated.GetResourceVersion(); v != "" && v != found.GetResourceVersion() {
 		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the object has been modified"))
 	}
 	if uid := updated.GetUID(); uid != "" && uid != found.GetUID() {
 		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the UID is another one"))
+	}
+	isNew := func(finalizer string) bool { return !slices.Contains(found.GetFinalizers(), finalizer) }
+	if found.GetDeletionTimestamp() != nil && slices.ContainsFunc(updated.GetFinalizers(), isNew) {
+		return nil, apierrors.NewInvalid(resources[r.resource].kind.GroupKind(), r.name, field.ErrorList{
+			field.Forbidden(field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted"),
+		})
 	}
 	hasStatus := resources[r.resource].hasStatus
 	switch {
@@ -248,6 +274,7 @@ func (s *server) update(r *request, found, updated *object) (*object, error) {
 	updated.SetUID(found.GetUID())
 	updated.SetCreationTimestamp(found.GetCreationTimestamp())
 	updated.SetDeletionTimestamp(found.GetDeletionTimestamp())
+	updated.SetDeletionGracePeriodSeconds(found.GetDeletionGracePeriodSeconds())
 	updated.SetResourceVersion(found.GetResourceVersion())
 	if hasStatus {
 		updated.SetGeneration(found.GetGeneration())
@@ -279,7 +306,8 @@ func (s *server) store(eventType watch.EventType, r *request, found, stored *obj
 		return found, nil
 	}
 	if stored.GetDeletionTimestamp() != nil && len(stored.GetFinalizers()) == 0 {
-		eventType = watch.Deleted
+		s.commit(watch.Deleted, r, found, found.DeepCopy(), admitted) // Watches see the state before.
+		return stored, nil
 	}
 	return s.commit(eventType, r, found, stored, admitted), nil
 }
@@ -293,7 +321,8 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 	}
 	if p := options.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != found.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion() {
-			return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the precondition failed"))
+			kind := schema.GroupResource{Group: r.groupResource().Group, Resource: resources[r.resource].kind.Kind} // This is how it is.
+			return nil, apierrors.NewConflict(kind, r.name, errors.New("the precondition failed"))
 		}
 	}
 	deleted := found.DeepCopy()
@@ -307,13 +336,19 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 		}
 	}
 	if len(deleted.GetFinalizers()) == 0 {
-		return s.commit(watch.Deleted, r, found, deleted, false), nil
+		s.commit(watch.Deleted, r, found, deleted, false)
+		return &object{Object: map[string]any{"kind": "Status", "apiVersion": "v1", "status": metav1.StatusSuccess, "details": map[string]any{
+			"name": r.name, "group": r.groupResource().Group, "kind": r.resource, "uid": string(found.GetUID()),
+		}}}, nil
 	}
 	if deleted.GetDeletionTimestamp() != nil {
 		return found, nil
 	}
 	deleted.SetDeletionTimestamp(new(metav1.Now()))
-	deleted.SetGeneration(found.GetGeneration() + 1)
+	deleted.SetDeletionGracePeriodSeconds(new(int64))
+	if resources[r.resource].hasStatus {
+		deleted.SetGeneration(found.GetGeneration() + 1)
+	}
 	return s.commit(watch.Modified, r, found, deleted, false), nil
 }
 
@@ -426,6 +461,7 @@ func validate(resource string, o *object) error {
 	path := field.NewPath("spec", "replicas")
 	switch {
 	case resource == foos:
+		checkName(o.GetName(), field.NewPath("metadata", "name"))
 		checkName(deploymentNameOf(o), field.NewPath("spec", "deploymentName"))
 		if err != nil || hasReplicas && (replicas < 1 || replicas > 10) {
 			invalid = append(invalid, field.Invalid(path, replicas, "must be from 1 to 10"))

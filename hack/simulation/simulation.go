@@ -11,12 +11,15 @@ import (
 	"time"
 )
 
-var (
-	walks      = flag.Int("walks", 50, "how many random walks")
-	firstSeed  = flag.Uint64("seed", 1, "seed of the first random walk")
-	soak       = flag.Duration("soak", 0, "how long to go on with random walks")
-	shrinkTime = flag.Duration("shrink", time.Minute, "how long the first failed walk is shrunk at most")
-)
+var walks, firstSeed, soak, shrinkTime = new(50), new(uint64(1)), new(time.Duration), new(time.Minute)
+
+// Flags adds the flags of Test. Not all programs that import this package want them.
+func Flags() {
+	flag.IntVar(walks, "walks", *walks, "how many random walks")
+	flag.Uint64Var(firstSeed, "seed", *firstSeed, "seed of the first random walk")
+	flag.DurationVar(soak, "soak", *soak, "how long to go on with random walks")
+	flag.DurationVar(shrinkTime, "shrink", *shrinkTime, "how long the first failed walk is shrunk at most")
+}
 
 // Test tests a program with the trials, each of which shows a promise, and with random walks. What fails is told as a story. The first walk
 // that fails is shrunk before.

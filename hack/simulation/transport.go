@@ -287,6 +287,9 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 		staleness = t.staleness
 	}
 	initial, next, err := t.server.startWatch(r, httpRequest.URL.Query(), staleness)
+	if apierrors.IsResourceExpired(err) {
+		return respond(httpRequest, http.StatusOK, encode(event{watch.Error, encode(statusOf(err))})), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -343,16 +346,18 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	return response, nil
 }
 
+// event is what a watch responds with.
+type event struct {
+	Type   watch.EventType `json:"type"`
+	Object json.RawMessage `json:"object"`
+}
+
 // deliver writes an event, and reports whether the client still reads.
 func (t *transport) deliver(writer io.Writer, resource string, c change) bool {
 	if t.network.delivered != nil {
 		t.network.delivered(c.eventType, resource, c.new)
 	}
-	event := struct {
-		Type   watch.EventType `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}{c.eventType, c.raw}
-	_, err := writer.Write(append(encode(event), '\n'))
+	_, err := writer.Write(append(encode(event{c.eventType, c.raw}), '\n'))
 	return err == nil
 }
 
@@ -438,9 +443,15 @@ func respond(r *http.Request, code int, body []byte) *http.Response {
 	}
 }
 
-func respondError(r *http.Request, err error) *http.Response {
+// statusOf returns the Status that the API server responds with instead of an error.
+func statusOf(err error) metav1.Status {
 	status := err.(apierrors.APIStatus).Status()
 	status.Kind, status.APIVersion = "Status", "v1"
+	return status
+}
+
+func respondError(r *http.Request, err error) *http.Response {
+	status := statusOf(err)
 	response := respond(r, int(status.Code), encode(status))
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		response.Header.Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
