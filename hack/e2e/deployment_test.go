@@ -4,15 +4,20 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/ownership"
 )
 
 func TestExampleFoo(t *testing.T) {
@@ -71,58 +76,6 @@ func TestNamespaceAndImageFlags(t *testing.T) {
 	}
 }
 
-func TestScale(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace, "-resync-period=0") // The status must be updated by watch events alone.
-	createFoo(t, namespace, "scaled", "scaled", 1)
-	for _, replicas := range []int32{1, 10, 1} {
-		kubectl(t, "scale", "-n", namespace, "foo/scaled", fmt.Sprintf("--replicas=%d", replicas))
-		waitForReplicas(t, namespace, "scaled", replicas)
-	}
-}
-
-func TestUnsetReplicasAreNotManaged(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace)
-	createFoo(t, namespace, "unmanaged", "unmanaged", 0)
-	waitForReplicas(t, namespace, "unmanaged", 1)
-	kubectl(t, "scale", "-n", namespace, "deployment/unmanaged", "--replicas=3")
-	waitForReplicas(t, namespace, "unmanaged", 3)
-}
-
-func TestDeletedDeploymentIsRecreated(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace)
-	createReadyFoo(t, namespace, "recreated", "recreated", 2)
-	before := getDeployment(t, namespace, "recreated").UID
-	kubectl(t, "delete", "-n", namespace, "deployment/recreated")
-	eventually(t, convergence, func() error {
-		deployment, err := findDeployment(t, namespace, "recreated")
-		if err == nil && deployment.UID == before {
-			err = errors.New("the Deployment has not been deleted")
-		}
-		return err
-	})
-	waitForReplicas(t, namespace, "recreated", 2)
-}
-
-func TestReplicasDriftIsCorrected(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace)
-	createReadyFoo(t, namespace, "scaled", "scaled", 2)
-	kubectl(t, "scale", "-n", namespace, "deployment/scaled", "--replicas=5")
-	eventually(t, convergence, func() error {
-		if replicas := *getDeployment(t, namespace, "scaled").Spec.Replicas; replicas != 2 {
-			return fmt.Errorf("the Deployment has %d replicas, want 2", replicas)
-		}
-		return nil
-	})
-}
-
 func TestDriftCorrectionKeepsOtherFields(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
@@ -138,87 +91,255 @@ func TestDriftCorrectionKeepsOtherFields(t *testing.T) {
 	eventually(t, convergence, func() error {
 		deployment := getDeployment(t, namespace, "shared")
 		pod := deployment.Spec.Template
-		images := map[string]string{}
+		images, variables := map[string]string{}, 0
 		for _, container := range pod.Spec.Containers {
 			images[container.Name] = container.Image
+			variables += len(container.Env)
 		}
 		corrected := deployment.Labels["app"] == "nginx" && deployment.Labels["controller"] == "shared" &&
 			pod.Labels["app"] == "nginx" && pod.Labels["controller"] == "shared" && images["nginx"] == "nginx:latest"
 		kept := deployment.Labels["team"] == "a" && deployment.Annotations["note"] == "kept" && pod.Labels["extra"] == "label" &&
 			pod.Annotations["kubectl.kubernetes.io/restartedAt"] != "" && len(pod.Spec.Tolerations) == 1 &&
-			images["sidecar"] == "sidecar" && deployment.Spec.MinReadySeconds == 1
+			images["sidecar"] == "sidecar" && variables == 1 && deployment.Spec.MinReadySeconds == 1
 		if !corrected || !kept {
 			return fmt.Errorf("drift corrected: %v, other fields kept: %v, in %+v", corrected, kept, deployment)
 		}
 		return nil
 	})
 	waitForReplicas(t, namespace, "shared", 2)
-	for _, container := range getDeployment(t, namespace, "shared").Spec.Template.Spec.Containers {
-		if container.Name == "nginx" && len(container.Env) != 1 {
-			t.Error("the environment variables of the nginx container were removed")
-		}
-	}
 }
 
-func TestGarbageCollection(t *testing.T) {
+func TestDeletedFoo(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []string{"background", "foreground"} {
+	for _, policy := range []string{"background", "foreground", "orphan"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
 			startController(t, namespace)
 			createReadyFoo(t, namespace, "deleted", "deleted", 1)
+			before := getDeployment(t, namespace, "deleted")
 			kubectl(t, "delete", "-n", namespace, "foo/deleted", "--cascade="+policy, "--timeout=60s")
-			// The garbage collector discovers new resources every 30 seconds.
-			waitForGarbageCollection(t, convergence+30*time.Second, namespace, "deleted")
+			if policy != "orphan" {
+				waitForDeployments(t, namespace)
+				return
+			}
+			if after := getDeployment(t, namespace, "deleted"); after.UID != before.UID || len(after.OwnerReferences) > 0 || after.DeletionTimestamp != nil {
+				t.Errorf("the Deployment was not merely orphaned: %+v", after.ObjectMeta)
+			}
 		})
 	}
 }
 
-func TestOrphanPropagation(t *testing.T) {
+// Replicas that are unset are those of the Deployment.
+func TestRenamePrunesAfterRollout(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	createReadyFoo(t, namespace, "deleted", "orphaned", 1)
-	uid := getDeployment(t, namespace, "orphaned").UID
+	foo := createFoo(t, namespace, "renamed", "old", 0)
+	waitForReplicas(t, namespace, "renamed", 1)
+	const replicas = 8
+	kubectl(t, "scale", "-n", namespace, "deployment/old", fmt.Sprintf("--replicas=%d", replicas))
+	waitForReplicas(t, namespace, "renamed", replicas)
+	history, old := watchHistory(t, namespace), getDeployment(t, namespace, "old").UID
 
-	kubectl(t, "delete", "-n", namespace, "foo/deleted", "--cascade=orphan", "--timeout=60s")
-	deployment := getDeployment(t, namespace, "orphaned")
-	if deployment.UID != uid || len(deployment.OwnerReferences) > 0 || deployment.DeletionTimestamp != nil {
-		t.Errorf("the Deployment was not merely orphaned: %+v", deployment.ObjectMeta)
+	rename(t, namespace, "renamed", "new")
+	waitForReplicas(t, namespace, "renamed", replicas)
+	waitForDeployments(t, namespace, "new")
+	waitForEvent(t, foo, corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted: it is superseded by "new"`)
+	history.catchUp()
+	history.lock.Lock()
+	defer history.lock.Unlock()
+	states := history.states(old)
+	for _, state := range states {
+		if available := state.(*appsv1.Deployment).Status.AvailableReplicas; available < replicas {
+			t.Errorf("the superseded Deployment had %d replicas available at one point", available)
+		}
+	}
+	next := history.stateBefore(getDeployment(t, namespace, "new").UID, states[len(states)-1].GetResourceVersion())
+	if next == nil || next.(*appsv1.Deployment).Status.AvailableReplicas < replicas {
+		t.Errorf("when the superseded Deployment was deleted, the new one was %+v", next)
 	}
 }
 
-func TestRecreatedFoo(t *testing.T) {
+func TestNameConflict(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
+	kubectl(t, "create", "deployment", "-n", namespace, "taken", "--image=other:latest")
+	before := getDeployment(t, namespace, "taken")
 	controller := startController(t, namespace)
-	createReadyFoo(t, namespace, "recreated", "first", 1)
-	oldDeployment := getDeployment(t, namespace, "first").UID
-	oldFoo := getFoo(t, namespace, "recreated").UID
+	foo := createFoo(t, namespace, "waiting", "taken", 1)
 
-	kubectl(t, "delete", "-n", namespace, "foo/recreated", "--wait=false")
-	created := createFoo(t, namespace, "recreated", "first", 2)
-	waitForReplicasWithin(t, 2*convergence, namespace, "recreated", 2)
-	deployment := getDeployment(t, namespace, "first")
-	if created.UID == oldFoo || deployment.UID == oldDeployment || !metav1.IsControlledBy(deployment, created) {
-		t.Errorf("the Deployment is %+v, want a new one that the new Foo controls", deployment.ObjectMeta)
+	message := `Resource "taken" already exists and is not managed by Foo`
+	waitForEvent(t, foo, corev1.EventTypeWarning, "ErrResourceExists", message)
+	controller.waitForLog(message[len(`Resource "taken" `):])
+	if got := waitForStalled(t, namespace, "waiting", "ErrResourceExists").Message; got != message {
+		t.Errorf("message = %q, want %q", got, message)
 	}
-	controller.stop(10 * time.Second)
+	waitForKstatus(t, namespace, "waiting", status.FailedStatus)
+	checkUnchanged(t, before)
+
+	kubectl(t, "delete", "-n", namespace, "deployment/taken")
+	waitForReplicas(t, namespace, "waiting", 1)
+	waitForKstatus(t, namespace, "waiting", status.CurrentStatus)
+	if deployment := getDeployment(t, namespace, "taken"); !metav1.IsControlledBy(deployment, foo) {
+		t.Errorf("owner references = %v, want the waiting Foo", deployment.OwnerReferences)
+	}
+	if meta.FindStatusCondition(getFoo(t, namespace, "waiting").Status.Conditions, samplev1alpha1.ConditionStalled) != nil {
+		t.Error("the Stalled condition was not removed")
+	}
+	waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
+	description := kubectl(t, "describe", "-n", namespace, "foo/waiting")
+	for _, want := range []string{"Deployment Name:", "Available Replicas:", "ErrResourceExists", "Foo synced successfully", "sample-controller"} {
+		if !strings.Contains(description, want) {
+			t.Errorf("the output of kubectl describe lacks %q:\n%s", want, description)
+		}
+	}
 }
 
-func TestOrphanedAndAdoptedDeployment(t *testing.T) {
+func TestStalledDeployment(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		quota string
+		pods  int32 // that it allows
+	}{"pods": {"pods=1", 1}, "replicasets": {"count/replicasets.apps=0", 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			startController(t, namespace)
+			kubectl(t, "create", "quota", "-n", namespace, "limit", "--hard="+test.quota)
+			createFoo(t, namespace, "stalled", "stalled", 3)
+			if message := waitForStalled(t, namespace, "stalled", "DeploymentStalled").Message; !strings.Contains(message, "exceeded quota") {
+				t.Errorf("message = %q, want the reason of the quota", message)
+			}
+			waitForKstatus(t, namespace, "stalled", status.FailedStatus)
+			eventually(t, convergence, func() error {
+				if foo := getFoo(t, namespace, "stalled"); foo.Status.AvailableReplicas != test.pods || foo.Status.Replicas != test.pods {
+					return fmt.Errorf("status = %+v, want %d replicas", foo.Status, test.pods)
+				}
+				return nil
+			})
+			kubectl(t, "delete", "quota", "-n", namespace, "limit")
+			kubectl(t, "rollout", "restart", "-n", namespace, "deployment/stalled") // Other controllers may back off for minutes.
+			waitForReplicas(t, namespace, "stalled", 3)
+		})
+	}
+}
+
+func TestRejectedDeployment(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	kubectl(t, "create", "quota", "-n", namespace, "deployments", "--hard=count/deployments.apps=0")
+	startController(t, namespace, "-resync-period=1s")
+	foo := createFoo(t, namespace, "rejected", "rejected", 1)
+	message := waitForStalled(t, namespace, "rejected", "DeploymentRejected").Message
+	if !strings.Contains(message, "exceeded quota") {
+		t.Errorf("message = %q", message)
+	}
+	waitForEvent(t, foo, corev1.EventTypeWarning, "DeploymentRejected", message)
+	waitForKstatus(t, namespace, "rejected", status.FailedStatus)
+	kubectl(t, "delete", "quota", "-n", namespace, "deployments")
+	waitForReplicas(t, namespace, "rejected", 1)
+	waitForKstatus(t, namespace, "rejected", status.CurrentStatus)
+}
+
+func TestScaleSubresource(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace)
-	foo := createReadyFoo(t, namespace, "owner", "adopted", 2)
-
-	kubectl(t, "patch", "-n", namespace, "deployment/adopted", "--type=merge", "-p", `{"metadata":{"ownerReferences":null},"spec":{"replicas":3}}`)
-	waitForStalled(t, namespace, "owner", "ErrResourceExists")
-	if replicas := *getDeployment(t, namespace, "adopted").Spec.Replicas; replicas != 3 {
-		t.Errorf("the orphaned Deployment has %d replicas, want 3", replicas)
+	createReadyFoo(t, namespace, "scalable", "scalable", 2)
+	scale := kubectl(t, "get", "--raw", "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/"+namespace+"/foos/scalable/scale")
+	if want := `"spec":{"replicas":2},"status":{"replicas":2,"selector":"app=nginx,controller=scalable"}`; !strings.Contains(scale, want) {
+		t.Errorf("scale = %s, want %s", scale, want)
 	}
 
-	setController(t, namespace, "adopted", foo)
-	waitForReplicas(t, namespace, "owner", 2)
+	manifest := `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"scalable"},"spec":{"maxReplicas":5,
+		"scaleTargetRef":{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"scalable"}}}`
+	if output, err := tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
+		t.Fatal(output)
+	}
+	kubectl(t, "wait", "-n", namespace, "--for=condition=AbleToScale", "hpa/scalable", "--timeout=60s") // It gets the scale.
+}
+
+// Not parallel: on a busy machine Pods become ready later, in more than one status update.
+func TestRequests(t *testing.T) {
+	namespace := newNamespace(t)
+	controller := startController(t, namespace, "-resync-period=1s")
+	begin := time.Now()
+	foo := createReadyFoo(t, namespace, "example", "example", 1)
+	// The first status is written at once, and later changes are collected for half a second: two, if the Pod is ready within a second.
+	statusUpdates := 1 + int(time.Since(begin)/(500*time.Millisecond))
+	waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
+	check := func(requests []string, limits map[string]int) {
+		for prefix, limit := range limits {
+			if got := countPrefix(requests, prefix); got == 0 || got > limit {
+				t.Errorf("got %d requests to %s, want 1 to %d", got, prefix, limit)
+			}
+			requests = slices.DeleteFunc(requests, func(request string) bool { return strings.HasPrefix(request, prefix+" ") })
+		}
+		if len(requests) > 0 {
+			t.Errorf("unexpected requests: %q", requests)
+		}
+	}
+	requests := stableRequestsIn(t, namespace)
+	first := len(requests)
+	check(requests, map[string]int{"create deployments": 1, "update foos/status": statusUpdates, "create events": 1})
+
+	kubectl(t, "scale", "-n", namespace, "foo/example", "--replicas=3")
+	waitForReplicas(t, namespace, "example", 3)
+	waitForEventCount(t, foo, "Synced", 2)
+	check(stableRequestsIn(t, namespace)[first:], map[string]int{"patch deployments": 1, "update foos/status": 9, "patch events": 1})
+
+	// Neither a Foo that is reconciled nor one that is stalled causes requests.
+	createFoo(t, namespace, "waiting", "example", 1)
+	waiting := waitForStalled(t, namespace, "waiting", "ErrResourceExists")
+	waitForEvent(t, getFoo(t, namespace, "waiting"), corev1.EventTypeWarning, "ErrResourceExists", waiting.Message)
+	before, syncs := len(stableRequestsIn(t, namespace)), strings.Count(controller.log.String(), "Finished syncing")
+	sleep(t, 10*time.Second)
+	if requests := stableRequestsIn(t, namespace)[before:]; len(requests) > 0 {
+		t.Errorf("requests in steady state: %q", requests)
+	}
+	if resynced := strings.Count(controller.log.String(), "Finished syncing") - syncs; resynced < 2*5 {
+		t.Errorf("got %d syncs in 10 s, want at least 5 resyncs of each Foo", resynced)
+	}
+}
+
+// Foos and Deployments of the classic sample-controller are taken over: without a change of the Pod template no Pod is restarted.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	const name = "classic"
+	foo := createFoo(t, namespace, name, name, 2)
+	classic := newDeployment(name, "nginx", map[string]string{"app": "nginx", "controller": name})
+	classic.Labels = nil
+	classic.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)}
+	classic.Spec.Replicas = new(int32(2))
+	_, err := kubeClient.AppsV1().Deployments(namespace).Create(t.Context(), classic, metav1.CreateOptions{FieldManager: "sample-controller"})
+	requireNoError(t, err)
+	waitForAvailable(t, namespace, name, 2)
+	foo = getFoo(t, namespace, name)
+	foo.Status.AvailableReplicas = 2 // What the classic reports.
+	_, err = sampleClient.SamplecontrollerV1alpha1().Foos(namespace).UpdateStatus(t.Context(), foo, metav1.UpdateOptions{})
+	requireNoError(t, err)
+	generation, before := getDeployment(t, namespace, name).Generation, podsAndReplicaSets(t, namespace)
+
+	startController(t, namespace, "-resync-period=1s")
+	waitForReplicas(t, namespace, name, 2)
+	requests := stableRequestsIn(t, namespace)
+	if got := countPrefix(requests, "patch deployments"); got != 1 || countPrefix(requests, "create deployments") > 0 {
+		t.Errorf("requests = %q, want a single write of the Deployment, for its labels", requests)
+	}
+	deployment := getDeployment(t, namespace, name)
+	if deployment.Generation != generation || deployment.Labels["controller"] != name {
+		t.Errorf("the Deployment is %+v, want generation %d and the labels of a Foo", deployment.ObjectMeta, generation)
+	}
+	if after := podsAndReplicaSets(t, namespace); after != before {
+		t.Errorf("the Pods and ReplicaSets are %s, want %s", after, before)
+	}
+}
+
+// podsAndReplicaSets returns the identities of all Pods and ReplicaSets.
+func podsAndReplicaSets(t *testing.T, namespace string) string {
+	t.Helper()
+	return kubectl(t, "get", "-n", namespace, "replicasets,pods", "-o",
+		`jsonpath={range .items[*]}{.kind} {.metadata.uid} {.metadata.generation} {.metadata.labels.pod-template-hash}{"\n"}{end}`)
 }

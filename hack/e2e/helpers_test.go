@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,14 +20,12 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/cluster"
 )
@@ -137,9 +134,17 @@ func waitForCRD(t *testing.T) {
 	kubectl(t, "wait", "--for=condition=Established", "crd/foos.samplecontroller.k8s.io", "--timeout=30s")
 }
 
-// createFoo creates a Foo. With 0 replicas spec.replicas is unset.
+// createFoo creates a newFoo.
 func createFoo(t *testing.T, namespace, name, deploymentName string, replicas int32) *samplev1alpha1.Foo {
 	t.Helper()
+	foo := newFoo(name, deploymentName, replicas)
+	created, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(t.Context(), foo, metav1.CreateOptions{})
+	requireNoError(t, err)
+	return created
+}
+
+// newFoo returns a Foo. With 0 replicas spec.replicas is unset.
+func newFoo(name, deploymentName string, replicas int32) *samplev1alpha1.Foo {
 	foo := &samplev1alpha1.Foo{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       samplev1alpha1.FooSpec{DeploymentName: deploymentName},
@@ -147,9 +152,21 @@ func createFoo(t *testing.T, namespace, name, deploymentName string, replicas in
 	if replicas > 0 {
 		foo.Spec.Replicas = &replicas
 	}
-	created, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(t.Context(), foo, metav1.CreateOptions{})
-	requireNoError(t, err)
-	return created
+	return foo
+}
+
+// newDeployment returns a Deployment that no Foo controls.
+func newDeployment(name, container string, labels map[string]string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: container, Image: container + ":latest"}}},
+			},
+		},
+	}
 }
 
 // createReadyFoo creates a Foo and waits until its replicas are available.
@@ -158,26 +175,6 @@ func createReadyFoo(t *testing.T, namespace, name, deploymentName string, replic
 	foo := createFoo(t, namespace, name, deploymentName, replicas)
 	waitForReplicas(t, namespace, name, replicas)
 	return foo
-}
-
-// createFooWithRetry creates a Foo whose Deployment has the same name, and retries while the API server is not available. It may be
-// called from any goroutine.
-func createFooWithRetry(t *testing.T, namespace, name string) {
-	foo := &samplev1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: new(int32(1))},
-	}
-	err := poll(t.Context(), convergence, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(ctx, foo, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		return err
-	})
-	if err != nil && t.Context().Err() == nil {
-		t.Errorf("creating Foo %s: %v", name, err)
-	}
 }
 
 // storeFoo creates a Foo from JSON without client-side validation. It retries until the CRD is served.
@@ -193,9 +190,14 @@ func storeFoo(t *testing.T, namespace, name, spec string) {
 	})
 }
 
+func patchFoo(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", patch)
+}
+
 func rename(t *testing.T, namespace, name, deploymentName string) {
 	t.Helper()
-	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
+	patchFoo(t, namespace, name, fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
 }
 
 // checkUnchanged fails the test if the spec of a Deployment has changed or if it got an owner.
@@ -205,18 +207,6 @@ func checkUnchanged(t *testing.T, before *appsv1.Deployment) {
 	if after.Generation != before.Generation || len(after.OwnerReferences) > 0 {
 		t.Errorf("Deployment %s, which is not controlled by a Foo, was changed: %+v", after.Name, after)
 	}
-}
-
-// setController makes a Foo the controller of a Deployment, or orphans the Deployment if foo is nil.
-func setController(t *testing.T, namespace, deploymentName string, foo *samplev1alpha1.Foo) {
-	t.Helper()
-	owners := []metav1.OwnerReference{}
-	if foo != nil {
-		owners = append(owners, *metav1.NewControllerRef(foo, ownership.FooKind))
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
-	requireNoError(t, err)
-	kubectl(t, "patch", "-n", namespace, "deployment/"+deploymentName, "--type=merge", "-p", string(patch))
 }
 
 func getFoo(t *testing.T, namespace, name string) *samplev1alpha1.Foo {
@@ -248,12 +238,8 @@ func waitForReplicasWithin(t *testing.T, timeout time.Duration, namespace, name 
 	t.Helper()
 	eventually(t, timeout, func() error {
 		foo := getFoo(t, namespace, name)
-		deployment, err := findDeployment(t, namespace, foo.Spec.DeploymentName)
-		if err != nil {
+		if err := checkAvailable(t, namespace, foo.Spec.DeploymentName, replicas); err != nil {
 			return err
-		}
-		if status := deployment.Status; *deployment.Spec.Replicas != replicas || status.AvailableReplicas != replicas {
-			return fmt.Errorf("the Deployment has %d of %d replicas available, want %d", status.AvailableReplicas, *deployment.Spec.Replicas, replicas)
 		}
 		status := foo.Status
 		if status.ObservedGeneration != foo.Generation || status.AvailableReplicas != replicas || status.Replicas != replicas ||
@@ -262,6 +248,23 @@ func waitForReplicasWithin(t *testing.T, timeout time.Duration, namespace, name 
 		}
 		return nil
 	})
+}
+
+// waitForAvailable waits until a Deployment has this number of desired and available replicas.
+func waitForAvailable(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	eventually(t, convergence, func() error { return checkAvailable(t, namespace, name, replicas) })
+}
+
+func checkAvailable(t *testing.T, namespace, name string, replicas int32) error {
+	deployment, err := findDeployment(t, namespace, name)
+	if err != nil {
+		return err
+	}
+	if status := deployment.Status; *deployment.Spec.Replicas != replicas || status.AvailableReplicas != replicas || status.Replicas != replicas {
+		return fmt.Errorf("the Deployment has %d of %d replicas available, want %d", status.AvailableReplicas, *deployment.Spec.Replicas, replicas)
+	}
+	return nil
 }
 
 // waitForStalled waits until the latest generation of a Foo is Stalled for a reason, and returns its Ready condition.
@@ -285,15 +288,10 @@ func waitForEvent(t *testing.T, foo *samplev1alpha1.Foo, eventType, reason, mess
 	t.Helper()
 	eventually(t, convergence, func() error {
 		events, err := listEvents(t, foo, reason)
-		if err != nil {
-			return err
+		if !slices.ContainsFunc(events, func(event corev1.Event) bool { return event.Type == eventType && event.Message == message }) {
+			return fmt.Errorf("no %s event %s %q: there are %d with this reason (%v)", eventType, reason, message, len(events), err)
 		}
-		for _, event := range events {
-			if event.Type == eventType && event.Message == message {
-				return nil
-			}
-		}
-		return fmt.Errorf("no %s event %s %q: there are %d with this reason", eventType, reason, message, len(events))
+		return nil
 	})
 }
 
@@ -302,24 +300,20 @@ func waitForEventCount(t *testing.T, foo *samplev1alpha1.Foo, reason string, wan
 	t.Helper()
 	eventually(t, convergence, func() error {
 		events, err := listEvents(t, foo, reason)
-		if err != nil {
-			return err
-		}
 		var got int32
 		for _, event := range events {
 			got += event.Count
 		}
-		if got != want {
-			return fmt.Errorf("got %d events with reason %s, want %d", got, reason, want)
+		if err != nil || got != want {
+			return fmt.Errorf("got %d events with reason %s (%v), want %d", got, reason, err, want)
 		}
 		return nil
 	})
 }
 
 func listEvents(t *testing.T, foo *samplev1alpha1.Foo, reason string) ([]corev1.Event, error) {
-	events, err := kubeClient.CoreV1().Events(foo.Namespace).List(t.Context(), metav1.ListOptions{
-		FieldSelector: "involvedObject.uid=" + string(foo.UID) + ",reason=" + reason,
-	})
+	selector := "involvedObject.uid=" + string(foo.UID) + ",reason=" + reason
+	events, err := kubeClient.CoreV1().Events(foo.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
 		return nil, err
 	}
@@ -335,20 +329,17 @@ func waitForKstatus(t *testing.T, namespace, name string, want status.Status) {
 			return err
 		}
 		got, err := status.Compute(&unstructured.Unstructured{Object: content})
-		if err != nil {
-			return err
-		}
-		if got.Status != want {
-			return fmt.Errorf("kstatus = %s (%s), want %s", got.Status, got.Message, want)
+		if err != nil || got.Status != want {
+			return fmt.Errorf("kstatus = %+v (%v), want %s", got, err, want)
 		}
 		return nil
 	})
 }
 
-// waitForDeployments waits until a namespace has exactly these Deployments.
+// waitForDeployments waits until a namespace has exactly these Deployments. The garbage collector discovers new resources every 30 seconds.
 func waitForDeployments(t *testing.T, namespace string, names ...string) {
 	t.Helper()
-	eventually(t, convergence, func() error {
+	eventually(t, 2*convergence, func() error {
 		list, err := kubeClient.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -359,17 +350,6 @@ func waitForDeployments(t *testing.T, namespace string, names ...string) {
 		}
 		if !slices.Equal(got, names) {
 			return fmt.Errorf("the Deployments are %q, want %q", got, names)
-		}
-		return nil
-	})
-}
-
-// waitForGarbageCollection waits until a Deployment that was pruned, or whose Foo was deleted, is gone.
-func waitForGarbageCollection(t *testing.T, timeout time.Duration, namespace, name string) {
-	t.Helper()
-	eventually(t, timeout, func() error {
-		if _, err := findDeployment(t, namespace, name); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("Deployment %s still exists (%v)", name, err)
 		}
 		return nil
 	})
@@ -415,14 +395,6 @@ func requestsIn(t *testing.T, namespace string) []string {
 func stableRequestsIn(t *testing.T, namespace string) []string {
 	t.Helper()
 	return waitUntilStable(t, time.Second, func() []string { return requestsIn(t, namespace) })
-}
-
-// writesOf returns the writes of a user, other than to Leases.
-func writesOf(t *testing.T, user string) []string {
-	t.Helper()
-	return auditedRequests(t, user, func(r cluster.Request) bool {
-		return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) && r.Resource != "leases"
-	})
 }
 
 func countPrefix(requests []string, prefix string) (count int) {

@@ -4,7 +4,10 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,14 +15,13 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
@@ -28,43 +30,31 @@ import (
 	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
-// history records all states of the Deployments, Foos and Leases of a namespace. A watch misses states if the API server is restarted
-// meanwhile, so that those in responses of the API server are recorded too.
+// history records the states of the Deployments and Foos of a namespace. A watch misses states if the API server is restarted meanwhile, so
+// that those in responses of the API server are recorded too.
 type history struct {
 	t         *testing.T
 	namespace string
 	lock      sync.Mutex
-	watched   map[types.UID][]metav1.Object // oldest first
-	responses map[types.UID][]metav1.Object
-	deleted   map[types.UID]bool
-	// seized holds the resource versions of the states of the Lease that someone other than the controllers has written.
-	seized map[string]bool
-	// pending holds the Foos that are not reconciled yet, and since when. convergenceTimes holds the durations of those that are.
-	pending          map[types.UID]time.Time
-	convergenceTimes []time.Duration
+	recorded  map[types.UID][]metav1.Object
+	// newest holds the resource versions of the objects that exist, as the watches know them.
+	newest map[types.UID]string
 }
 
-// watchHistory starts to record a namespace, or all if namespace is empty.
+// watchHistory starts to record a namespace.
 func watchHistory(t *testing.T, namespace string) *history {
 	t.Helper()
-	h := &history{
-		t: t, namespace: namespace, watched: map[types.UID][]metav1.Object{}, responses: map[types.UID][]metav1.Object{},
-		deleted: map[types.UID]bool{}, seized: map[string]bool{}, pending: map[types.UID]time.Time{},
-	}
+	h := &history{t: t, namespace: namespace, recorded: map[types.UID][]metav1.Object{}, newest: map[types.UID]string{}}
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(sampleClient, 0, informers.WithNamespace(namespace))
 	for _, informer := range []cache.SharedIndexInformer{
-		kubeInformerFactory.Apps().V1().Deployments().Informer(), kubeInformerFactory.Coordination().V1().Leases().Informer(),
-		sampleInformerFactory.Samplecontroller().V1alpha1().Foos().Informer(),
+		kubeInformerFactory.Apps().V1().Deployments().Informer(), sampleInformerFactory.Samplecontroller().V1alpha1().Foos().Informer(),
 	} {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(object any) { h.record(object.(metav1.Object), false) },
 			UpdateFunc: func(oldObject, newObject any) {
-				old, new := oldObject.(metav1.Object), newObject.(metav1.Object)
-				if old.GetUID() != new.GetUID() {
-					h.record(old, true)
-				}
-				h.record(new, false)
+				h.record(oldObject.(metav1.Object), true) // It may have another UID.
+				h.record(newObject.(metav1.Object), false)
 			},
 			DeleteFunc: func(object any) {
 				if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -86,29 +76,12 @@ func (h *history) record(object metav1.Object, deleted bool) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	uid := object.GetUID()
-	h.watched[uid] = append(h.watched[uid], object)
-	h.deleted[uid] = deleted
-	foo, ok := object.(*samplev1alpha1.Foo)
-	if !ok {
-		return
+	h.recorded[uid] = append(h.recorded[uid], object)
+	if deleted {
+		delete(h.newest, uid)
+	} else {
+		h.newest[uid] = object.GetResourceVersion()
 	}
-	since, pending := h.pending[uid]
-	switch {
-	case deleted:
-		delete(h.pending, uid)
-	case !pending && !isReconciled(foo):
-		h.pending[uid] = time.Now()
-	case pending && isReconciled(foo):
-		h.convergenceTimes = append(h.convergenceTimes, time.Since(since))
-		delete(h.pending, uid)
-	}
-}
-
-// isReconciled reports whether the latest generation of a Foo is Ready or Stalled.
-func isReconciled(foo *samplev1alpha1.Foo) bool {
-	return foo.Status.ObservedGeneration == foo.Generation &&
-		(meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionReady) ||
-			meta.IsStatusConditionTrue(foo.Status.Conditions, samplev1alpha1.ConditionStalled))
 }
 
 // addResponses records the objects in responses of the API server.
@@ -117,28 +90,33 @@ func (h *history) addResponses(requests ...faults.Request) {
 	defer h.lock.Unlock()
 	for _, request := range requests {
 		if object, ok := request.Object.(metav1.Object); ok && object.GetResourceVersion() != "" {
-			h.responses[object.GetUID()] = append(h.responses[object.GetUID()], object)
+			h.recorded[object.GetUID()] = append(h.recorded[object.GetUID()], object)
 		}
 	}
 }
 
-// addSeizure records a state of the Lease that someone other than the controllers has written.
-func (h *history) addSeizure(lease *coordinationv1.Lease) {
-	h.addResponses(faults.Request{Object: lease})
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	h.seized[lease.ResourceVersion] = true
-}
-
 // states returns all recorded states of an object, oldest first.
 func (h *history) states(uid types.UID) []metav1.Object {
-	states := slices.Concat(h.watched[uid], h.responses[uid])
+	states := slices.Clone(h.recorded[uid])
 	slices.SortStableFunc(states, func(a, b metav1.Object) int {
 		order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 		requireNoError(h.t, err)
 		return order
 	})
 	return states
+}
+
+// list returns the Foos and Deployments of a namespace.
+func list(ctx context.Context, namespace string) ([]samplev1alpha1.Foo, []appsv1.Deployment, error) {
+	foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	deployments, err := kubeClient.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return foos.Items, deployments.Items, nil
 }
 
 // catchUp waits until the watches have delivered the current state.
@@ -149,50 +127,31 @@ func (h *history) catchUp() {
 		if err != nil {
 			return err
 		}
+		live := map[types.UID]string{}
+		for _, foo := range foos {
+			live[foo.UID] = foo.ResourceVersion
+		}
+		for _, deployment := range deployments {
+			live[deployment.UID] = deployment.ResourceVersion
+		}
 		h.lock.Lock()
 		defer h.lock.Unlock()
-		var objects []metav1.Object
-		for i := range deployments {
-			objects = append(objects, &deployments[i])
-		}
-		for i := range foos {
-			objects = append(objects, &foos[i])
-		}
-		live := map[types.UID]bool{}
-		for _, object := range objects {
-			live[object.GetUID()] = true
-			states := h.watched[object.GetUID()]
-			if len(states) == 0 || states[len(states)-1].GetResourceVersion() != object.GetResourceVersion() {
-				return fmt.Errorf("the watch has not delivered the newest state of %s", object.GetName())
-			}
-		}
-		for uid, states := range h.watched {
-			if _, lease := states[0].(*coordinationv1.Lease); !lease && !live[uid] && !h.deleted[uid] {
-				return fmt.Errorf("the watch has not delivered the deletion of %s", states[0].GetName())
-			}
+		if !maps.Equal(h.newest, live) {
+			return errors.New("the watches have not delivered the current state")
 		}
 		return nil
 	})
 }
 
-// statesBefore returns the recorded states of an object that are older than a resource version, oldest first.
-func (h *history) statesBefore(uid types.UID, resourceVersion string) []metav1.Object {
-	states := h.states(uid)
-	for i, state := range states {
+// stateBefore returns the newest recorded state of an object that is older than a resource version, or nil if there is none.
+func (h *history) stateBefore(uid types.UID, resourceVersion string) (before metav1.Object) {
+	for _, state := range h.states(uid) {
 		if order, err := resourceversion.CompareResourceVersion(state.GetResourceVersion(), resourceVersion); err != nil || order >= 0 {
-			return states[:i]
+			break
 		}
+		before = state
 	}
-	return states
-}
-
-// stateBefore returns the newest of statesBefore, or nil if there is none.
-func (h *history) stateBefore(uid types.UID, resourceVersion string) metav1.Object {
-	states := h.statesBefore(uid, resourceVersion)
-	if len(states) == 0 {
-		return nil
-	}
-	return states[len(states)-1]
+	return before
 }
 
 // checkWrites fails the test if the controller wrote a Deployment that is not controlled by a Foo, or deleted one without a live read
@@ -242,15 +201,14 @@ func controllerRef(object any) *metav1.OwnerReference {
 // that have permitted another one.
 func (h *history) checkDelete(what string, deletion faults.Request, before []faults.Request, usedReads map[int]bool) {
 	h.t.Helper()
-	status, ok := deletion.Object.(*metav1.Status)
-	if !ok || status.Details == nil || len(h.states(status.Details.UID)) == 0 {
-		h.t.Errorf("%s: no state of the deleted Deployment was recorded (%+v)", what, deletion.Object)
-		return
+	var owner *metav1.OwnerReference
+	if status, ok := deletion.Object.(*metav1.Status); ok && status.Details != nil {
+		for _, state := range h.states(status.Details.UID) {
+			owner = controllerRef(state)
+		}
 	}
-	states := h.states(status.Details.UID)
-	owner := controllerRef(states[len(states)-1])
 	if owner == nil {
-		h.t.Errorf("%s: it was not controlled by a Foo", what)
+		h.t.Errorf("%s: it was not controlled by a Foo, or never recorded (%+v)", what, deletion.Object)
 		return
 	}
 	for i, read := range slices.Backward(before) {
@@ -268,69 +226,6 @@ func (h *history) checkDelete(what string, deletion faults.Request, before []fau
 		return
 	}
 	h.t.Errorf("%s: there was no live read of the Foo", what)
-}
-
-// checkLeadership fails the test if an instance made a write while it did not hold the Lease. It returns the number of writes that
-// were checked. Writes are ordered by resource version, so that no clock is involved. An instance whose Lease was seized cannot know
-// that at once: what it may still write is up to checkNoWritesAfterLoss.
-func (h *history) checkLeadership(requests []faults.Request) (checked int) {
-	h.t.Helper()
-	h.catchUp()
-	h.addResponses(requests...)
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	var identity string
-	var lease types.UID
-	for _, request := range requests {
-		if !request.Succeeded() || !slices.Contains(faults.Writes, request.Verb) {
-			continue
-		}
-		if renewed, ok := request.Object.(*coordinationv1.Lease); ok {
-			lease = renewed.UID
-			if holder := ptr.Deref(renewed.Spec.HolderIdentity, ""); holder != "" {
-				identity = holder
-			}
-			continue
-		}
-		resourceVersion := h.writtenResourceVersion(request)
-		if resourceVersion == "" {
-			continue
-		}
-		checked++
-		if held, loss := h.heldBefore(lease, identity, resourceVersion); !held && (loss == nil || !h.seized[loss.GetResourceVersion()]) {
-			h.t.Errorf("%s %s %s/%s by %q, which had lost the Lease: %+v", request.Verb, request.Resource, request.Namespace, request.Name, identity, loss)
-		}
-	}
-	return checked
-}
-
-// heldBefore reports whether an instance held the Lease before a resource version, and if not anymore, the state with which it lost it.
-func (h *history) heldBefore(lease types.UID, identity, resourceVersion string) (held bool, loss metav1.Object) {
-	for _, state := range slices.Backward(h.statesBefore(lease, resourceVersion)) {
-		if holder := ptr.Deref(state.(*coordinationv1.Lease).Spec.HolderIdentity, ""); holder == identity && holder != "" {
-			return loss == nil, loss
-		}
-		loss = state
-	}
-	return false, nil // It has never held it.
-}
-
-// writtenResourceVersion returns the resource version of a write, or "" if it is unknown. That of a deletion is in the watch event only.
-func (h *history) writtenResourceVersion(request faults.Request) string {
-	switch response := request.Object.(type) {
-	case metav1.Object:
-		return response.GetResourceVersion()
-	case *metav1.Status:
-		if response.Details == nil || !h.deleted[response.Details.UID] {
-			return ""
-		}
-		states := h.watched[response.Details.UID]
-		// If the watch missed the deletion, the informer repeats the last known state.
-		if last := len(states) - 1; last > 0 && states[last].GetResourceVersion() != states[last-1].GetResourceVersion() {
-			return states[last].GetResourceVersion()
-		}
-	}
-	return ""
 }
 
 var finishedSyncing = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"k8s.io/sample-controller/hack/cluster"
 )
 
 // Pods are simulated by kwok. Therefore the controller runs outside of its Pod, with the service account token, certificate and
@@ -48,7 +50,8 @@ func TestInClusterConfig(t *testing.T) {
 	p.waitForLog("Started workers")
 	createReadyFoo(t, namespace, "served", "served", 1)
 	p.stop(20 * time.Second)
-	if writes := writesOf(t, serviceAccount(namespace)); len(writes) == 0 {
-		t.Error("the API server got no writes from the service account")
+	requests := auditedRequests(t, serviceAccount(namespace), func(r cluster.Request) bool { return r.Resource == "deployments" })
+	if countPrefix(requests, "create deployments") == 0 {
+		t.Errorf("the requests of the service account are %q, want the creation of a Deployment", requests)
 	}
 }

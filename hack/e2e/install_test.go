@@ -74,18 +74,12 @@ func TestInstallForOneNamespace(t *testing.T) {
 	account := serviceAccount(namespace)
 	waitForRules(t, account, namespace, foosRules, leasesRules)
 	waitForRules(t, account, metav1.NamespaceDefault)
-
+	kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce-") // It does not allow the Pods of Foos.
+	checkServes(t, namespace, namespace)
 	kubectl(t, "delete", "-n", namespace, "-k", oneNamespaceDir)
 	if left := kubectl(t, "get", "--ignore-not-found", "-k", overlay); left != "" {
 		t.Errorf("kubectl delete left:\n%s", left)
 	}
-}
-
-func TestOneNamespaceNeedsNoClusterPermissions(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	install(t, writeOverlay(t, oneNamespaceDir, "namespace: "+namespace), namespace)
-	checkServes(t, namespace, namespace)
 }
 
 // Not parallel: the installation for all namespaces includes these roles.

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
@@ -27,260 +26,205 @@ const (
 	retryPeriod   = 500 * time.Millisecond
 )
 
-// instance is one of several controllers with leader election. Each has a user name of its own, so that requests can be attributed.
-type instance struct {
-	*process
-	user   string
-	health string        // address of the health endpoints, if any
-	proxy  *faults.Proxy // nil if it connects to the API server directly
-}
-
-// startInstances starts controllers for a namespace with leader election, and waits until all are ready.
-func startInstances(t *testing.T, namespace string, count int, flags ...string) []*instance {
+// startCandidate starts a controller for a namespace with leader election.
+func startCandidate(t *testing.T, user, namespace string, seed uint64, flags ...string) *instance {
 	t.Helper()
-	var instances []*instance
-	for i := range count {
-		in := &instance{user: fmt.Sprintf("%s-%d", namespace, i), health: freeAddress(t)}
-		in.process = startProcess(t, slices.Concat(electionFlags(namespace), flags, []string{
-			"-kubeconfig", kubeconfigFor(t, in.user), "-namespace", namespace, "-v=4", "-health-probe-bind-address", in.health,
-		})...)
-		instances = append(instances, in)
-	}
-	for _, in := range instances {
-		in.waitForHealth("/readyz", http.StatusOK)
-	}
-	return instances
-}
-
-// startProxiedInstance starts a controller for a namespace with leader election behind a proxy.
-func startProxiedInstance(t *testing.T, namespace string, number int) *instance {
-	t.Helper()
-	in := &instance{user: fmt.Sprintf("%s-%d", namespace, number)}
-	in.proxy = startProxy(t, in.user, 0)
-	in.process = startBehindProxy(t, in.proxy, append(electionFlags(namespace), "-namespace", namespace)...)
-	return in
-}
-
-func electionFlags(namespace string) []string {
-	return []string{
+	in := startInstance(t, user, namespace, seed, slices.Concat([]string{
 		"-leader-elect", "-leader-elect-resource-namespace", namespace, "-leader-elect-lease-duration", leaseDuration.String(),
 		"-leader-elect-renew-deadline", renewDeadline.String(), "-leader-elect-retry-period", retryPeriod.String(),
-	}
+	}, flags)...)
+	in.waitForLog("Attempting to acquire leader lease")
+	return in
 }
 
 func (in *instance) leads() bool { return strings.Contains(in.log.String(), "Started workers") }
 
-// check checks the log and the writes of a proxied instance, and returns how many writes were checked against the Lease.
-func (in *instance) check(history *history) int {
+// check checks the log and the requests, and returns how often the instance has lost the Lease.
+func (in *instance) check(history *history, renewDeadline time.Duration) (losses int) {
 	in.t.Helper()
-	requests := in.proxy.Requests()
-	checked := history.checkLeadership(requests)
-	history.checkWrites(requests)
 	checkLog(in.t, in.log.String())
-	return checked
-}
-
-// waitForHealth waits until a health endpoint responds with a status code.
-func (in *instance) waitForHealth(path string, status int) {
-	in.t.Helper()
-	eventually(in.t, convergence, func() error {
-		if got, body := get(in.health, path); got != status {
-			return fmt.Errorf("%s = %d %s, want %d", path, got, body, status)
-		}
-		return nil
-	})
+	history.checkWrites(in.proxy.Requests())
+	return checkNoWritesAfterLoss(in.t, in.proxy.Requests(), renewDeadline)
 }
 
 // waitForLeader waits until one of the instances leads.
-func waitForLeader(t *testing.T, instances []*instance) (leader *instance, others []*instance) {
+func waitForLeader(t *testing.T, timeout time.Duration, instances []*instance) (leader *instance, others []*instance) {
 	t.Helper()
-	eventually(t, convergence, func() error {
-		leader, others = nil, nil
-		for _, in := range instances {
-			if in.leads() {
-				leader = in
-			} else {
-				others = append(others, in)
-			}
-		}
-		if leader == nil {
+	eventually(t, timeout, func() error {
+		i := slices.IndexFunc(instances, (*instance).leads)
+		if i < 0 {
 			return fmt.Errorf("none of %d instances is the leader", len(instances))
 		}
+		leader, others = instances[i], slices.Delete(slices.Clone(instances), i, i+1)
 		return nil
 	})
-	if len(others) != len(instances)-1 {
+	if slices.ContainsFunc(others, (*instance).leads) {
 		t.Fatal("more than one instance is the leader")
 	}
 	return leader, others
 }
 
-func TestLeaderReleasesLeaseOnShutdown(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3,
-		"-leader-elect-lease-duration=10m", "-leader-elect-renew-deadline=9m")) // The Lease does not expire.
-	createReadyFoo(t, namespace, "before", "before", 1)
-
-	leader.signal(syscall.SIGTERM)
-	createFoo(t, namespace, "gap", "gap", 1)
-	leader.waitForExit(0, 10*time.Second)
-	next, _ := waitForLeader(t, standbys)
-	waitForReplicas(t, namespace, "gap", 1)
-	if len(writesOf(t, next.user)) == 0 {
-		t.Error("the next leader has made no writes")
-	}
+// leaderFaults are what ends the term of a leader.
+var leaderFaults = []struct {
+	name  string
+	flags []string
+	idle  bool // when it begins. A frozen process has no request under way, which it would send later.
+	begin func(leader *instance)
+	code  int // with which the leader exits
+}{
+	{"shut down", []string{"-leader-elect-lease-duration=10m"}, false, func(leader *instance) { leader.signal(syscall.SIGTERM) }, 0},
+	{"killed", nil, false, func(leader *instance) { leader.signal(syscall.SIGKILL) }, -1},
+	{"frozen", nil, true, func(leader *instance) { leader.signal(syscall.SIGSTOP) }, 1},
+	{"cut off", nil, false, func(leader *instance) {
+		leader.proxy.SetRules(faults.Rule{Fault: faults.DropRequest})
+		leader.proxy.CloseConnections()
+	}, 1},
 }
 
 // Not parallel: it measures latency.
-func TestKilledLeaderIsReplaced(t *testing.T) {
+func TestLeaderIsReplaced(t *testing.T) {
+	for _, fault := range leaderFaults {
+		t.Run(fault.name, func(t *testing.T) {
+			namespace := newNamespace(t)
+			history := watchHistory(t, namespace)
+			var instances []*instance
+			for i := range 3 {
+				instances = append(instances, startCandidate(t, fmt.Sprintf("%s-%d", namespace, i), namespace, 0, fault.flags...))
+			}
+			leader, standbys := waitForLeader(t, convergence, instances)
+			createReadyFoo(t, namespace, "before", "before", 1)
+			createNewFoos(t, namespace)
+			if fault.idle {
+				waitForNewFoos(t, namespace)
+				waitUntilStable(t, time.Second, func() []faults.Request { return withoutLeases(leader.proxy.Requests()) })
+			} // Otherwise the leader has not reconciled all of the Foos yet.
+			fault.begin(leader)
+			createFoo(t, namespace, "gap", "gap", 1)
+			next, _ := waitForLeader(t, leaseDuration+retryPeriod+5*time.Second, standbys) // five seconds for requests and polling
+			waitForNewFoos(t, namespace)
+			waitForReplicas(t, namespace, "gap", 1)
+			leader.command.Process.Signal(syscall.SIGCONT) // It fails if the process has exited.
+			leader.waitForExit(fault.code, 10*time.Second)
+			if last := leader.errorLine(); fault.code == 1 && !strings.Contains(last, "leader election lost") {
+				t.Errorf("the last line is %q, want an error that the lease was lost", last)
+			}
+			createReadyFoo(t, namespace, "last", "last", 1)
+			lease, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), "sample-controller-"+namespace, metav1.GetOptions{})
+			if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+				t.Errorf("the Lease is %v (%v), want one that is held", lease, err)
+			}
+			for _, in := range []*instance{leader, next} {
+				if len(writesIn(withoutLeases(in.proxy.Requests()))) == 0 {
+					t.Error("a leader has made no writes")
+				}
+				in.check(history, renewDeadline)
+			}
+		})
+	}
+}
+
+// A Lease that may not be read is reported at once, and ends the process after -cache-sync-timeout.
+func TestForbiddenLease(t *testing.T) {
+	t.Parallel()
 	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 3))
-	leader.signal(syscall.SIGKILL)
-	killed := time.Now()
-	createFoo(t, namespace, "gap", "gap", 1)
-	within := leaseDuration + retryPeriod + 5*time.Second // five seconds for requests and polling
-	var next *instance
-	eventually(t, within-time.Since(killed), func() error {
-		for _, in := range standbys {
-			if in.leads() {
-				next = in
-				return nil
+	user := outageUser + "-" + namespace
+	kubectl(t, "create", "clusterrole", user, "--verb=get,list,watch", "--resource=deployments.apps,foos.samplecontroller.k8s.io")
+	t.Cleanup(func() { kubectl(t, "delete", "clusterrole", user) })
+	kubectl(t, "create", "rolebinding", "-n", namespace, user, "--clusterrole="+user, "--user="+user)
+	// It may access another Lease.
+	kubectl(t, "create", "role", "-n", namespace, user, "--verb=get,update", "--resource=leases", "--resource-name=sample-controller")
+	kubectl(t, "create", "rolebinding", "-n", namespace, user+"-leases", "--role="+user, "--user="+user)
+	kubeconfig, err := local.KubeconfigFor(user)
+	requireNoError(t, err)
+	p := startProcess(t, "-kubeconfig", kubeconfig, "-namespace", namespace, "-leader-elect",
+		"-leader-elect-resource-namespace", namespace, "-leader-elect-retry-period=200ms", "-cache-sync-timeout=3s")
+	const message = "Access to the Lease is forbidden"
+	p.waitForLog(message)
+	select {
+	case <-p.exited:
+		t.Error("the controller exited at once")
+	default:
+	}
+	p.waitForExit(1, 15*time.Second)
+	for _, line := range []string{firstLineWith(p.log.String(), message), p.errorLine()} {
+		for _, want := range []string{`cannot get resource`, "leases", "-leader-elect-resource-name"} {
+			if !strings.Contains(line, want) {
+				t.Errorf("the log says %q, want it to contain %q", line, want)
 			}
 		}
-		return errors.New("no standby has taken over")
-	})
-	waitForReplicas(t, namespace, "gap", 1)
-	if got := writesOf(t, next.user); len(got) == 0 {
-		t.Error("the Foo was not reconciled by the next leader")
+	}
+	if count := strings.Count(p.log.String(), message); count != 1 {
+		t.Errorf("it was logged %d times, want once", count)
 	}
 }
 
-func TestFrozenLeaderDoesNotWrite(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2))
-	createReadyFoo(t, namespace, "before", "before", 1)
-	leader.signal(syscall.SIGSTOP)
-	createFoo(t, namespace, "gap", "gap", 1)
-	next, _ := waitForLeader(t, standbys)
-	waitForReplicas(t, namespace, "gap", 1)
-	before := len(writesOf(t, leader.user))
-	for i := range 5 { // work for the frozen leader when it is resumed
-		name := fmt.Sprintf("after-%d", i)
-		createReadyFoo(t, namespace, name, name, 1)
+func firstLineWith(log, text string) string {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			return line
+		}
 	}
-
-	leader.signal(syscall.SIGCONT)
-	leader.waitForExit(1, 10*time.Second)
-	if last := leader.errorLine(); !strings.Contains(last, "leader election lost") {
-		t.Errorf("the last line is %q, want an error that the lease was lost", last)
-	}
-	createReadyFoo(t, namespace, "last", "last", 1)
-	if writes := writesOf(t, leader.user)[before:]; len(writes) > 0 {
-		t.Errorf("the old leader made writes after its lease had expired: %q", writes)
-	}
-	lease, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), "sample-controller-"+namespace, metav1.GetOptions{})
-	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
-		t.Errorf("the Lease is %v (%v), want one that is held", lease, err)
-	}
-	if !next.leads() {
-		t.Error("the next leader does not lead anymore")
-	}
+	return ""
 }
 
-// Not parallel: it freezes the API server.
-func TestLeaderThatCannotRenewExits(t *testing.T) {
-	namespace := newNamespace(t)
-	leader, standbys := waitForLeader(t, startInstances(t, namespace, 2,
-		"-leader-elect-lease-duration=7s", "-leader-elect-renew-deadline=6s")) // /livez fails for three seconds before the leader exits.
-	leader.waitForHealth("/livez", http.StatusOK)
-	createFoo(t, namespace, "in-flight", "in-flight", 1) // so that requests are in flight
-	requireNoError(t, local.Freeze(cluster.APIServer))
-	t.Cleanup(func() { local.Resume(cluster.APIServer) })
-	leader.waitForHealth("/livez", http.StatusInternalServerError)
-	leader.waitForExit(1, 20*time.Second)
-	standbys[0].waitForHealth("/livez", http.StatusOK)
-	requireNoError(t, local.Resume(cluster.APIServer))
-	createReadyFoo(t, namespace, "later", "later", 1)
+// requestLatency is how much later than its client sent it a request may pass the proxy.
+const requestLatency = 500 * time.Millisecond
+
+// checkNoWritesAfterLoss fails the test if an instance sent a write when a response that it got to one of its requests for the Lease had
+// said that it does not hold the Lease, or when its last renewal was older than the renew deadline. It returns how often the Lease was lost.
+func checkNoWritesAfterLoss(t *testing.T, requests []faults.Request, renewDeadline time.Duration) (losses int) {
+	t.Helper()
+	type state struct {
+		since, renewed time.Time
+		holds          bool
+	}
+	states := []state{{}}
+	identity := ""
+	for _, request := range requests { // Requests for the Lease are made one after the other.
+		if request.Resource != "leases" || request.Code == 0 || request.ResponseLost {
+			continue
+		}
+		last, holder := states[len(states)-1], ""
+		if lease, ok := request.Object.(*coordinationv1.Lease); ok {
+			holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+		}
+		switch {
+		case request.Succeeded() && request.Verb != "get" && holder != "":
+			identity = holder
+			states = append(states, state{since: request.Responded, renewed: request.Sent, holds: true})
+		case last.holds && (request.Code == http.StatusNotFound || request.Code == http.StatusConflict || request.Succeeded() && holder != identity):
+			losses++
+			states = append(states, state{since: request.Responded, renewed: last.renewed})
+		}
+	}
+	for _, request := range withoutLeases(requests) {
+		// A request may pass the proxy a while after the client has sent it, when the instance still held the Lease, or held it again.
+		sent, mayWrite := request.Sent.Add(-requestLatency), !slices.Contains(faults.Writes, request.Verb)
+		var current state
+		for i, state := range states {
+			began, ended := state.since.Before(request.Sent), i+1 < len(states) && states[i+1].since.Before(sent)
+			if began {
+				current = state
+			}
+			mayWrite = mayWrite || state.holds && began && !ended && sent.Sub(state.renewed) <= renewDeadline
+		}
+		if !mayWrite {
+			t.Errorf("%s %s %s was sent although the Lease is held: %v, since %s, and was renewed %s ago",
+				request.Verb, request.Resource, request.Name, current.holds, request.Sent.Sub(current.since), request.Sent.Sub(current.renewed))
+			break // The others tell no more.
+		}
+	}
+	return losses
 }
 
-// Not parallel: it measures latency.
-func TestPartitionedLeaderIsReplaced(t *testing.T) {
-	namespace := newNamespace(t)
-	history := watchHistory(t, namespace)
-	instances := []*instance{startProxiedInstance(t, namespace, 0), startProxiedInstance(t, namespace, 1)}
-	leader, standbys := waitForLeader(t, instances)
-	const foos = 10
-	createFooWithRetry(t, namespace, "foo-0")
-	leader.waitForLog("Updated status")
-	for i := 1; i < foos; i++ {
-		createFooWithRetry(t, namespace, fmt.Sprintf("foo-%d", i))
-	}
-	// The leader has not reconciled all of the Foos yet.
-	leader.proxy.SetRules(faults.Rule{Fault: faults.DropRequest})
-	leader.proxy.CloseConnections()
-	leader.waitForExit(1, 20*time.Second)
-	waitForLeader(t, standbys)
-	for i := range foos {
-		waitForReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
-	}
+func withoutLeases(requests []faults.Request) []faults.Request {
+	return slices.DeleteFunc(slices.Clone(requests), func(request faults.Request) bool { return request.Resource == "leases" })
+}
+
+// requestsOf returns the requests of all instances other than for the Lease.
+func requestsOf(instances []*instance) (requests []faults.Request) {
 	for _, in := range instances {
-		if in.check(history) == 0 {
-			t.Errorf("%s has made no writes that could be checked", in.user)
-		}
+		requests = append(requests, withoutLeases(in.proxy.Requests())...)
 	}
-}
-
-func TestConcurrentRollouts(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	history := watchHistory(t, namespace)
-	var instances []*instance
-	start := func() {
-		in := startProxiedInstance(t, namespace, len(instances))
-		in.waitForLog("Attempting to acquire leader lease")
-		instances = append(instances, in)
-	}
-	start()
-	start()
-	waitForLeader(t, instances)
-	const foos = 30
-	go func() {
-		for i := range foos {
-			createFooWithRetry(t, namespace, fmt.Sprintf("foo-%d", i))
-		}
-	}()
-	// Each rollout replaces both instances. The second one replaces those of the first one, whether or not they lead already.
-	for range 2 {
-		for _, old := range instances[len(instances)-2:] {
-			start()
-			old.signal(syscall.SIGTERM)
-		}
-	}
-	for _, old := range instances[:len(instances)-2] {
-		old.waitForExit(0, 20*time.Second)
-	}
-	for i := range foos {
-		eventually(t, convergence, func() error {
-			_, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Get(t.Context(), fmt.Sprintf("foo-%d", i), metav1.GetOptions{})
-			return err
-		})
-		waitForReplicasWithin(t, 2*convergence, namespace, fmt.Sprintf("foo-%d", i), 1)
-	}
-	checked := 0
-	for _, in := range instances {
-		checked += in.check(history)
-	}
-	if checked < len(newFooWrites[:3])*foos {
-		t.Errorf("%d writes were checked, want at least those for %d Foos", checked, foos)
-	}
-}
-
-func TestLeasePerNamespace(t *testing.T) {
-	t.Parallel()
-	leases := newNamespace(t)
-	for range 2 {
-		namespace := newNamespace(t)
-		startController(t, namespace, "-leader-elect", "-leader-elect-resource-namespace", leases)
-	}
+	return requests
 }

@@ -4,11 +4,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,30 +57,33 @@ func TestFirstSignalDrains(t *testing.T) {
 	}
 }
 
-func TestSecondSignalExits(t *testing.T) {
+func TestCancelledSync(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	controller, creates := startWithHeldCreates(t, namespace)
-	createFoo(t, namespace, "held", "held", 1)
-	request := <-creates
-	defer close(request)
-	controller.signal(syscall.SIGTERM)
-	controller.waitForLog("Shutting down workers")
-	controller.signal(syscall.SIGTERM)
-	controller.waitForExit(1, 5*time.Second)
-}
-
-func TestShutdownTimeout(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	controller, creates := startWithHeldCreates(t, namespace, "-shutdown-timeout=100ms")
-	createFoo(t, namespace, "held", "held", 1)
-	request := <-creates
-	defer close(request)
-	controller.signal(syscall.SIGTERM)
-	controller.waitForExit(1, 10*time.Second)
-	if last := controller.errorLine(); !strings.Contains(last, "were cancelled") {
-		t.Errorf("the last line is %q, want an error that the sync was cancelled", last)
+	for name, test := range map[string]struct {
+		flag   string
+		second bool // signal
+		want   string
+	}{
+		"second signal":    {"-shutdown-timeout=10m", true, ""},
+		"shutdown timeout": {"-shutdown-timeout=100ms", false, "were cancelled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			controller, creates := startWithHeldCreates(t, namespace, test.flag)
+			createFoo(t, namespace, "held", "held", 1)
+			request := <-creates
+			defer close(request)
+			controller.signal(syscall.SIGTERM)
+			if test.second {
+				controller.waitForLog("Shutting down workers")
+				controller.signal(syscall.SIGTERM)
+			}
+			controller.waitForExit(1, 10*time.Second)
+			if last := controller.errorLine(); !strings.Contains(last, test.want) {
+				t.Errorf("the last line is %q, want an error that contains %q", last, test.want)
+			}
+		})
 	}
 }
 
@@ -88,27 +91,20 @@ func TestWorkers(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	_, creates := startWithHeldCreates(t, namespace, "-workers=3")
-	for i := range 4 {
-		name := fmt.Sprintf("foo-%d", i)
-		createFoo(t, namespace, name, name, 1)
-	}
-	var create chan struct{}
-	for i := range 3 {
+	createNewFoos(t, namespace)
+	next := func(timeout time.Duration) (create chan struct{}) {
 		select {
 		case create = <-creates:
-		case <-time.After(convergence):
-			t.Fatalf("%d Foos are synced concurrently, want 3", i)
+		case <-time.After(timeout):
 		}
+		return create
 	}
-	select {
-	case <-creates:
-		t.Fatal("4 Foos are synced concurrently, want 3")
-	case <-time.After(watchLatency): // long enough for a fourth worker
+	first := next(convergence)
+	if first == nil || next(convergence) == nil || next(convergence) == nil || next(2*time.Second) != nil { // long enough for a fourth worker
+		t.Fatal("more or less than 3 Foos are synced concurrently")
 	}
-	close(create)
-	select {
-	case <-creates:
-	case <-time.After(convergence):
+	close(first)
+	if next(convergence) == nil {
 		t.Error("the fourth Foo is not synced although a worker is idle")
 	}
 }
@@ -117,53 +113,41 @@ func TestClientRateLimit(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	startController(t, namespace, "-kube-api-qps=2", "-kube-api-burst=1")
-	const foos = 8
-	for i := range foos {
-		name := fmt.Sprintf("foo-%d", i)
-		createFoo(t, namespace, name, name, 1)
+	begin := time.Now()
+	createNewFoos(t, namespace)
+	waitForNewFoos(t, namespace)
+	// Each Foo takes two requests or more: the clients of Deployments, Foos and events share the limit.
+	if took, least := time.Since(begin), (2*newFoos-2)*time.Second/2; took < least {
+		t.Errorf("%d Foos were reconciled in %s, faster than with 2 requests per second", newFoos, took)
 	}
-	eventually(t, 2*convergence, func() error {
-		requests, err := local.Requests()
-		if err != nil {
-			return err
-		}
-		var times []time.Time // of all requests: the clients of Deployments, Foos and events share the limit
-		statuses := 0
-		for _, request := range requests {
-			if request.User != user || request.Namespace != namespace {
-				continue
-			}
-			times = append(times, request.Received)
-			if request.Verb == "update" && request.Resource == "foos" {
-				statuses++
-			}
-		}
-		if statuses < foos {
-			return fmt.Errorf("%d statuses have been updated, want %d", statuses, foos)
-		}
-		// At 2 requests per second, 16 take 7.5 s. The first one may be delayed by 3 s.
-		slices.SortFunc(times, time.Time.Compare)
-		took, least := times[len(times)-1].Sub(times[0]), time.Duration(len(times)-1)*time.Second/2-3*time.Second
-		if took < least {
-			t.Errorf("%d requests were made in %s, faster than 2 per second", len(times), took)
-		}
-		return nil
-	})
 }
 
+// Not parallel: it deletes the CRD.
 func TestMissingCRD(t *testing.T) {
 	deleteCRD(t)
 	const command = "kubectl apply -f artifacts/examples/crd.yaml"
-	kubeconfig := kubeconfigFor(t, user)
+	kubeconfig, address := kubeconfigFor(t, user), freeAddress(t)
 	failing := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=3s")
-	waiting := startProcess(t, "-kubeconfig", kubeconfig)
+	waiting := startProcess(t, "-kubeconfig", kubeconfig, "-health-probe-bind-address", address)
 	failing.waitForExit(1, 20*time.Second)
 	if last := failing.errorLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
 		t.Errorf("the last line is %q, want an error that contains %q", last, command)
 	}
 	waiting.waitForLog(command)
+	checkHealth := func(path string, want int) {
+		eventually(t, convergence, func() error {
+			got, body := get(address, path)
+			if got != want || got == http.StatusInternalServerError && !strings.Contains(body, "have not synced") {
+				return fmt.Errorf("%s = %d %s, want %d", path, got, body, want)
+			}
+			return nil
+		})
+	}
+	checkHealth("/livez", http.StatusOK)
+	checkHealth("/readyz", http.StatusInternalServerError)
 	kubectl(t, "apply", "-f", crdFile)
 	waiting.waitForLog("Started workers")
+	checkHealth("/readyz", http.StatusOK)
 	waiting.stop(10 * time.Second)
 }
 
@@ -181,14 +165,6 @@ func TestMissingPermission(t *testing.T) {
 			t.Errorf("the last line is %q, want it to contain %q", last, want)
 		}
 	}
-}
-
-func TestWithoutWatchList(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	command := local.Command(context.Background(), controllerBinary, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace)
-	startCommand(t, command, "KUBE_FEATURE_WatchListClient=false").waitForLog("Started workers")
-	createReadyFoo(t, namespace, "listed", "listed", 1)
 }
 
 func TestStartUpErrors(t *testing.T) {
@@ -222,21 +198,14 @@ func TestStartUpErrors(t *testing.T) {
 	}
 }
 
-func TestVersion(t *testing.T) {
+func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
-	p := startProcess(t, "-version")
-	p.waitForExit(0, 10*time.Second)
-	if output := p.log.String(); !strings.HasPrefix(output, "sample-controller ") || !strings.Contains(output, " go1.") {
-		t.Errorf("unexpected output of -version: %q", output)
-	}
-}
-
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	p := startProcess(t, "--help")
-	p.waitForExit(0, 10*time.Second)
-	if !strings.Contains(p.log.String(), "Usage: sample-controller [flags]") {
-		t.Errorf("unexpected output of --help: %q", p.log)
+	for flag, want := range map[string]string{"-version": `^sample-controller .* go1\.`, "--help": `Usage: sample-controller \[flags\]`} {
+		p := startProcess(t, flag)
+		p.waitForExit(0, 10*time.Second)
+		if !regexp.MustCompile(want).MatchString(p.log.String()) {
+			t.Errorf("unexpected output of %s: %q", flag, p.log)
+		}
 	}
 }
 
@@ -247,5 +216,29 @@ func TestJSONLogging(t *testing.T) {
 		if !strings.HasPrefix(line, "{") {
 			t.Errorf("the line is not JSON: %s", line)
 		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	address := freeAddress(t)
+	startController(t, namespace, "-metrics-bind-address", address, "-leader-elect", "-leader-elect-resource-namespace", namespace)
+	createReadyFoo(t, namespace, "measured", "measured", 1)
+	_, metrics := get(address, "/metrics")
+	for _, want := range []string{
+		`workqueue_adds_total{name="foos"}`, `workqueue_depth{name="foos"`, `workqueue_retries_total{name="foos"}`,
+		`rest_client_requests_total{code="201"`, "rest_client_request_duration_seconds_bucket", `leader_election_master_status{name="sample-controller-`,
+		`informer_queued_items{group="samplecontroller.k8s.io",name="foos"`, `informer_store_resource_version{group="apps",name="deployments"`,
+		`informer_processing_latency_seconds_bucket{group="samplecontroller.k8s.io",name="foos"`,
+		"go_goroutines", "process_resident_memory_bytes", `sample_controller_syncs_total{result="success"}`, `sample_controller_syncs_total{result="stalled"} 0`,
+		"sample_controller_sync_duration_seconds_bucket", "sample_controller_sync_panics_total 0", "sample_controller_active_workers",
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if status, _ := get(address, "/debug/pprof/"); status != http.StatusNotFound {
+		t.Errorf("/debug/pprof/ got %d, want 404: profiling is not enabled", status)
 	}
 }

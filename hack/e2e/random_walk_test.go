@@ -5,26 +5,28 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 
+	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/cluster/faults"
 )
 
@@ -34,39 +36,23 @@ var (
 )
 
 const (
-	// walkSteps is the number of user actions in a random walk, and stepPeriod the maximum time between two of them.
-	walkSteps    = 80
-	stepPeriod   = 400 * time.Millisecond
-	resyncPeriod = 5 * time.Second
+	walkSteps, walkFoos = 120, 6
+	walkNames           = 7 // few, so that Foos often have the same deploymentName
+	walkResyncPeriod    = 5 * time.Second
 	// eventRetryDelay bounds the time until an event is sent again after an error.
 	eventRetryDelay = 10 * time.Second
 )
 
-// Not parallel: the controllers watch all namespaces, and faults affect the whole cluster.
+// TestRandomWalks performs random user actions while two instances run, one in ten requests fails, and instances and components fail. Not
+// parallel: the outages affect the whole cluster.
 func TestRandomWalks(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64N(1e6) + 1
 	}
-	var total, totalWithFaults walkStats
-	violations := 0
-	defer func() {
-		t.Logf("random walks\nwithout faults: %s\nwith faults: %s\nviolations: %d", &total, &totalWithFaults, violations)
-	}()
 	for end := time.Now().Add(*soakTime); ; seed++ {
-		passed := t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			var baseline, faulty walkStats
-			t.Run("without faults", func(t *testing.T) { baseline = runRandomWalk(t, seed, false) })
-			t.Run("with faults", func(t *testing.T) { faulty = runRandomWalk(t, seed, true) })
-			total.add(baseline)
-			totalWithFaults.add(faulty)
-			if limit := 2 * baseline.writes; faulty.writes > limit {
-				t.Errorf("got %d writes with faults, want at most %d, twice those without", faulty.writes, limit)
-			}
-		})
-		if !passed {
-			violations++
-			t.Logf("repeat this walk with: make soak SOAK=0 SEED=%d", seed)
+		if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { randomWalk(t, seed) }) {
+			t.Logf("repeat this walk with: make soak CLUSTER=local SOAK=0 SEED=%d", seed)
 		}
 		if time.Now().After(end) {
 			return
@@ -74,284 +60,251 @@ func TestRandomWalks(t *testing.T) {
 	}
 }
 
-// runRandomWalk performs random user actions while two controllers run, and then restores the initial state.
-func runRandomWalk(t *testing.T, seed uint64, withFaults bool) walkStats {
-	u := newUsers(t, seed)
-	instances := []*restartingInstance{
-		startRestartingInstance(t, u.namespaces[0], 1, seed), startRestartingInstance(t, u.namespaces[0], 2, seed),
+func randomWalk(t *testing.T, seed uint64) {
+	namespace := newNamespace(t)
+	// The deletion of a namespace may leave Foos behind for ever, if the API server, which was restarted, does not list their resource yet.
+	t.Cleanup(func() { kubectl(t, "delete", "-n", namespace, "foos", "--all", "--timeout=60s") })
+	history := watchHistory(t, namespace)
+	var instances []*instance
+	for i := range uint64(2) {
+		in := startCandidate(t, fmt.Sprintf("%s-%d", outageUser, i), namespace, seed+i, "-resync-period", walkResyncPeriod.String())
+		instances = append(instances, in)
 	}
-	for i, foo := range u.foos {
-		foo.spec = samplev1alpha1.FooSpec{DeploymentName: initialName(i % foosPerNamespace), Replicas: new(int32(1 + i%3))}
-		u.declare(foo)
+	stopFaults := injectFaults(t, instances, seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for steps := 0; steps < walkSteps; {
+		if act(t, random, namespace, history) {
+			steps++
+		}
+		sleep(t, time.Duration(random.Int64N(int64(400*time.Millisecond))))
 	}
-	u.waitForConvergence()
-	initial := u.state()
-
-	var injector *faultInjector
-	if withFaults {
-		injector = startFaultInjector(u, instances, seed)
-	}
-	stats := walkStats{walks: 1, actions: map[string]int{}}
-	for range walkSteps {
-		stats.actions[u.step()]++
-		sleep(t, randomDuration(u.random, stepPeriod))
-	}
-	if withFaults {
-		stats.faults = injector.stop()
-		// If a Foo was recreated while the watch of the garbage collector was interrupted, the collector takes the new Foo for the
-		// old one, and keeps the old Deployment until it is restarted.
-		restartDependents(t)
-	}
-	recovering := time.Now()
-	u.waitForConvergence()
-	stats.recoveryTimes = []time.Duration{time.Since(recovering)}
-
-	u.restoreInitialState()
-	u.waitForConvergence()
-	compareStates(t, u.state(), initial)
+	stopFaults()
+	// If a Foo was recreated while the watch of the garbage collector was interrupted, the collector takes the new Foo for the old one, and
+	// keeps the old Deployment until it is restarted.
+	restartDependents(t)
+	eventually(t, 2*convergence, func() error {
+		restartExited(instances)
+		return checkConverged(t, namespace)
+	})
 	checkNoRequests(t, instances)
-	compareStates(t, u.state(), initial)
-
-	var requests [][]faults.Request
+	requireNoError(t, checkConverged(t, namespace))
 	for _, in := range instances {
-		requests = append(requests, in.proxy.Requests())
-		u.history.addResponses(requests[len(requests)-1]...)
+		shutDown(in, history)
 	}
-	for i, in := range instances {
-		u.history.checkWrites(requests[i])
-		u.history.checkLeadership(requests[i])
-		checkNoWritesAfterLoss(t, fmt.Sprintf("instance %d", i+1), requests[i], renewDeadline)
-		stats.requests += len(requests[i])
-		stats.writes += len(writesIn(withoutLeases(requests[i])))
-		in.stop()
-	}
-	stats.convergenceTimes = u.history.convergenceTimes
-	return stats
 }
 
-// restoreInitialState declares the initial Foos and deletes Deployments that no Foo controls. Foos are first renamed to unused names,
-// because two Foos that have swapped their names would wait for each other.
-func (u *users) restoreInitialState() {
-	u.t.Helper()
-	for i, foo := range u.foos {
-		foo.spec = samplev1alpha1.FooSpec{DeploymentName: fmt.Sprintf("unused-%d", i%foosPerNamespace), Replicas: new(int32(1 + i%3))}
-		u.declare(foo)
-	}
-	u.waitForConvergence()
-	for _, namespace := range u.namespaces {
-		_, deployments, err := list(u.t.Context(), namespace)
-		requireNoError(u.t, err)
-		for _, deployment := range deployments {
-			if ownership.ControllerRef(&deployment) == nil {
-				u.deleteDeployment(namespace, deployment.Name)
-			}
+// restartExited starts instances whose process has exited again, like the kubelet.
+func restartExited(instances []*instance) {
+	for _, in := range instances {
+		select {
+		case <-in.exited:
+			in.restart()
+		default:
 		}
 	}
-	for i, foo := range u.foos {
-		u.rename(foo, initialName(i%foosPerNamespace))
+}
+
+// shutDown shuts an instance down, and checks its requests, and the exit code and the log of each process.
+func shutDown(in *instance, history *history) {
+	in.t.Helper()
+	in.stop(20 * time.Second)
+	for _, process := range in.ended {
+		code, line := process.command.ProcessState.ExitCode(), process.errorLine()
+		if code != -1 && !(code == 1 && (strings.Contains(line, "leader election lost") || strings.Contains(line, "cannot be reached"))) {
+			in.t.Errorf("the controller exited with code %d; last line: %s", code, line)
+		}
+		checkLog(in.t, process.log.String())
+	}
+	in.check(history, renewDeadline)
+}
+
+// walkFaults are the faults of an instance, of its connections, or of a component of the cluster. Each takes a while.
+var walkFaults = []struct {
+	name   string
+	inject func(t *testing.T, in *instance)
+}{
+	{"controller killed", func(_ *testing.T, in *instance) { in.command.Process.Kill() }},
+	{"controller frozen", func(t *testing.T, in *instance) {
+		in.command.Process.Signal(syscall.SIGSTOP) // Both fail only if the process has exited.
+		sleep(t, 2*leaseDuration)
+		in.command.Process.Signal(syscall.SIGCONT)
+	}},
+	{"controller cut off", func(t *testing.T, in *instance) {
+		in.proxy.SetRules(faults.Rule{Fault: faults.DropRequest})
+		in.proxy.CloseConnections()
+		sleep(t, 2*leaseDuration)
+		in.proxy.SetRules(requestFaults...)
+	}},
+	{"API server killed", componentFault(kill(cluster.APIServer), restart(cluster.APIServer))},
+	{"API server frozen", componentFault(freeze(cluster.APIServer), resume(cluster.APIServer))},
+	{"etcd killed", componentFault(kill(cluster.Etcd), restart(cluster.Etcd))},
+	{"etcd frozen", componentFault(freeze(cluster.Etcd), resume(cluster.Etcd))},
+	{"controller manager killed", componentFault(kill(cluster.ControllerManager), func(t *testing.T) {
+		restart(cluster.ControllerManager)(t)
+		waitForControllerManager(t) // It exits if the API server is not available at startup.
+	})},
+}
+
+func componentFault(begin, end func(t *testing.T)) func(*testing.T, *instance) {
+	return func(t *testing.T, _ *instance) {
+		begin(t)
+		sleep(t, outageDuration)
+		end(t)
 	}
 }
 
-// list returns the Foos and Deployments of a namespace.
-func list(ctx context.Context, namespace string) ([]samplev1alpha1.Foo, []appsv1.Deployment, error) {
-	foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	deployments, err := kubeClient.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return foos.Items, deployments.Items, nil
+// requestFaults make one in ten requests fail.
+var requestFaults = []faults.Rule{
+	{Verbs: faults.Writes, Probability: 0.02, Fault: faults.Reject(http.StatusConflict, metav1.StatusReasonConflict)},
+	{Probability: 0.02, Fault: faults.Reject(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
+	{Probability: 0.02, Fault: faults.Reject(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+	{Probability: 0.02, Fault: faults.DropRequest},
+	{Verbs: faults.Writes, Probability: 0.02, Fault: faults.DropResponse},
 }
 
-// waitForConvergence waits until all Foos are as declared, and are Ready or report a name conflict.
-func (u *users) waitForConvergence() {
-	u.t.Helper()
-	for _, namespace := range u.namespaces {
-		eventually(u.t, 2*convergence, func() error {
-			foos, deployments, err := list(u.t.Context(), namespace)
-			if err != nil {
-				return err
+// injectFaults injects faults, one after the other, until the function that it returns is called.
+func injectFaults(t *testing.T, instances []*instance, seed uint64) (stop func()) {
+	for _, in := range instances {
+		in.proxy.SetRules(requestFaults...)
+	}
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		random := rand.New(rand.NewPCG(seed, 2))
+		for {
+			select {
+			case <-stopping:
+				return
+			case <-time.After(time.Duration(random.Int64N(int64(time.Second)))):
 			}
-			return u.checkNamespace(namespace, foos, deployments)
-		})
-	}
+			fault := walkFaults[random.IntN(len(walkFaults))]
+			logStep(t, fault.name)
+			fault.inject(t, instances[random.IntN(len(instances))])
+			restartExited(instances)
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(stopping)
+		<-stopped
+		for _, in := range instances {
+			in.proxy.SetRules()
+		}
+	})
+	t.Cleanup(stop) // The tests that follow need a working cluster, even if this test fails.
+	return stop
 }
 
-// checkNamespace returns an error unless a namespace with these Foos and Deployments is reconciled.
-func (u *users) checkNamespace(namespace string, foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) error {
+// logStep logs a step of a random walk with its time, for the analysis of failures.
+func logStep(t *testing.T, step string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), step) }
+
+// act performs a random user action, and reports whether the API server has responded. If its Foo does not exist, it is created.
+func act(t *testing.T, random *rand.Rand, namespace string, history *history) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	foos, deployments := sampleClient.SamplecontrollerV1alpha1().Foos(namespace), kubeClient.AppsV1().Deployments(namespace)
+	name, deploymentName := fmt.Sprintf("foo-%d", random.IntN(walkFoos)), fmt.Sprintf("deployment-%d", random.IntN(walkNames))
+	replicas := random.Int32N(4) // 0 in a new Foo leaves them to the Deployment.
+	policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
+	deletion := metav1.DeleteOptions{PropagationPolicy: &policies[random.IntN(len(policies))]}
+	createFoo := func() (runtime.Object, error) {
+		return foos.Create(ctx, newFoo(name, deploymentName, replicas), metav1.CreateOptions{})
+	}
+	patchFoo := func(patch string) (runtime.Object, error) {
+		patched, err := foos.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if apierrors.IsNotFound(err) {
+			return createFoo()
+		}
+		return patched, err
+	}
+	patchDeployment := func(patch string) (runtime.Object, error) {
+		return deployments.Patch(ctx, deploymentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	}
+	actions := []struct {
+		name string
+		do   func() (runtime.Object, error)
+	}{
+		{"create Foo", createFoo},
+		{"scale Foo", func() (runtime.Object, error) { return patchFoo(fmt.Sprintf(`{"spec":{"replicas":%d}}`, 1+replicas)) }},
+		{"rename Foo", func() (runtime.Object, error) {
+			return patchFoo(fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
+		}},
+		{"delete Foo", func() (runtime.Object, error) { return nil, foos.Delete(ctx, name, deletion) }},
+		{"create Deployment", func() (runtime.Object, error) {
+			return deployments.Create(ctx, newDeployment(deploymentName, "other", map[string]string{"app": deploymentName}), metav1.CreateOptions{})
+		}},
+		{"scale Deployment", func() (runtime.Object, error) {
+			return patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+		}},
+		{"edit Deployment", func() (runtime.Object, error) {
+			return patchDeployment(`{"metadata":{"labels":{"controller":"other"}},"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"other"}]}}}}`)
+		}},
+		{"orphan Deployment", func() (runtime.Object, error) { return patchDeployment(`{"metadata":{"ownerReferences":null}}`) }},
+		{"delete Deployment", func() (runtime.Object, error) { return nil, deployments.Delete(ctx, deploymentName, deletion) }},
+	}
+	action := actions[random.IntN(len(actions))]
+	object, err := action.do()
+	logStep(t, fmt.Sprintf("%s, %s, %s, %d replicas: %v", action.name, name, deploymentName, replicas, err))
+	if err == nil && object != nil {
+		history.addResponses(faults.Request{Object: object})
+	}
+	return err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
+}
+
+// checkConverged returns an error unless all Foos are Ready or report a name conflict, and no other Foo controls a Deployment.
+func checkConverged(t *testing.T, namespace string) error {
+	foos, deployments, err := list(t.Context(), namespace)
+	if err != nil {
+		return err
+	}
 	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
-	for i := range deployments {
-		deployment := &deployments[i]
-		if deployment.DeletionTimestamp != nil {
-			return fmt.Errorf("Deployment %s/%s is being deleted", namespace, deployment.Name)
-		}
-		byName[deployment.Name] = deployment
-		if owner := ownership.ControllerRef(deployment); owner != nil {
+	for _, deployment := range deployments {
+		byName[deployment.Name] = &deployment
+		if owner := ownership.ControllerRef(&deployment); owner != nil {
 			controlled[owner.UID] = append(controlled[owner.UID], deployment.Name)
 		}
 	}
-	declared := map[string]samplev1alpha1.FooSpec{}
-	for _, foo := range u.foos {
-		if foo.namespace == namespace && foo.exists {
-			declared[foo.name] = foo.spec
-		}
-	}
-	got := map[string]samplev1alpha1.FooSpec{}
-	for i := range foos {
-		foo := &foos[i]
-		got[foo.Name] = foo.Spec
-		if err := checkFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); err != nil {
-			return fmt.Errorf("Foo %s/%s %w: spec %+v, status %+v, controlled Deployments %q", namespace, foo.Name, err, foo.Spec, foo.Status, controlled[foo.UID])
+	for _, foo := range foos {
+		if differs := differs(&foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
+			return fmt.Errorf("Foo %s %s: spec %+v, status %+v, controls %q", foo.Name, differs, foo.Spec, foo.Status, controlled[foo.UID])
 		}
 		delete(controlled, foo.UID)
 	}
-	if !equality.Semantic.DeepEqual(got, declared) {
-		return fmt.Errorf("the Foos in %s are %+v, want %+v", namespace, got, declared)
-	}
 	if len(controlled) > 0 {
-		return fmt.Errorf("namespace %s has Deployments of deleted Foos: %q", namespace, controlled)
+		return fmt.Errorf("there are Deployments of deleted Foos: %q", controlled)
 	}
 	return nil
 }
 
-// checkFoo returns an error unless a Foo is reconciled. The Deployment is the one that the Foo names, or nil.
-func checkFoo(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, controlled []string) error {
-	if !isReconciled(foo) {
-		return errors.New("is neither Ready nor Stalled")
-	}
+// differs returns what of a Foo is not reconciled, or nothing. The Deployment is the one that the Foo names, or nil. A Foo whose name is taken
+// keeps its Deployments. There are several if it was renamed again before the first rename was finished.
+func differs(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, controlled []string) string {
 	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	if deployment != nil && !ownership.Controls(foo, deployment) {
-		if ready.Reason != "ErrResourceExists" {
-			return errors.New("does not report the name conflict")
-		}
-		return nil // It keeps its Deployments. There are several if it was renamed again before the first rename was finished.
+	switch {
+	case foo.DeletionTimestamp != nil || ready == nil || foo.Status.ObservedGeneration != foo.Generation:
+		return "is being deleted, or has no status of its newest generation"
+	case deployment != nil && !ownership.Controls(foo, deployment) && ready.Reason == "ErrResourceExists":
+		return ""
+	case !slices.Equal(controlled, []string{foo.Spec.DeploymentName}):
+		return "does not control the Deployment that it names, or another one too"
+	case foo.Spec.Replicas != nil && *foo.Spec.Replicas != *deployment.Spec.Replicas || deployment.Labels["controller"] != foo.Name ||
+		deployment.Spec.Template.Spec.Containers[0].Image != "nginx:latest":
+		return fmt.Sprintf("has a Deployment that differs from the desired state: %+v", deployment)
+	case ready.Status != metav1.ConditionTrue || foo.Status.AvailableReplicas != *deployment.Spec.Replicas:
+		return "is not Ready with the replicas of its Deployment"
 	}
-	if !slices.Equal(controlled, []string{foo.Spec.DeploymentName}) {
-		return errors.New("does not control the Deployment that it names, or another one too")
-	}
-	replicas := *deployment.Spec.Replicas
-	if foo.Spec.Replicas != nil && *foo.Spec.Replicas != replicas || deployment.Spec.Template.Spec.Containers[0].Image != "nginx:latest" {
-		return fmt.Errorf("has a Deployment that differs from the desired state: %+v", deployment.Spec)
-	}
-	if ready.Status != metav1.ConditionTrue || foo.Status.Replicas != replicas || foo.Status.AvailableReplicas != replicas {
-		return fmt.Errorf("is not Ready with %d replicas", replicas)
-	}
-	return nil
-}
-
-// state returns all Foos and Deployments without the fields that differ when they are recreated.
-func (u *users) state() (state []string) {
-	u.t.Helper()
-	for i, namespace := range u.namespaces {
-		foos, deployments, err := list(u.t.Context(), namespace)
-		requireNoError(u.t, err)
-		for _, foo := range foos {
-			for i := range foo.Status.Conditions {
-				foo.Status.Conditions[i].LastTransitionTime, foo.Status.Conditions[i].ObservedGeneration = metav1.Time{}, 0
-				foo.Status.Conditions[i].Message = ""
-			}
-			foo.Status.ObservedGeneration = 0
-			state = append(state, toJSON(u.t, i, foo.Name, foo.Labels, foo.Finalizers, foo.Spec, foo.Status))
-		}
-		for _, deployment := range deployments {
-			state = append(state, toJSON(u.t, i, deployment.Name, deployment.Labels, ownership.ControllerRef(&deployment).Name, deployment.Spec))
-		}
-	}
-	return state
-}
-
-func toJSON(t *testing.T, values ...any) string {
-	t.Helper()
-	text, err := json.Marshal(values)
-	requireNoError(t, err)
-	return string(text)
-}
-
-func compareStates(t *testing.T, got, want []string) {
-	t.Helper()
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Errorf("the state is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-			return
-		}
-	}
+	return ""
 }
 
 // checkNoRequests fails the test if the controllers make requests in two resync periods of a steady state, other than for the Lease.
-func checkNoRequests(t *testing.T, instances []*restartingInstance) {
+func checkNoRequests(t *testing.T, instances []*instance) {
 	t.Helper()
-	requests := func() (requests []faults.Request) {
-		for _, in := range instances {
-			requests = append(requests, withoutLeases(in.proxy.Requests())...)
-		}
-		return requests
-	}
-	before := len(waitUntilStable(t, eventRetryDelay, requests))
-	sleep(t, 2*resyncPeriod+time.Second)
-	after := requests()
-	slices.SortFunc(after, func(a, b faults.Request) int { return a.Sent.Compare(b.Sent) })
-	for _, request := range after[min(before, len(after)):] {
-		t.Errorf("unnecessary request in steady state: %+v", request)
-	}
-}
-
-func withoutLeases(requests []faults.Request) []faults.Request {
-	return slices.DeleteFunc(slices.Clone(requests), func(request faults.Request) bool { return request.Resource == "leases" })
-}
-
-// walkStats are statistics of random walks.
-type walkStats struct {
-	walks, requests, writes         int
-	actions, faults                 map[string]int
-	convergenceTimes, recoveryTimes []time.Duration
-}
-
-func (s *walkStats) add(other walkStats) {
-	s.walks += other.walks
-	s.requests += other.requests
-	s.writes += other.writes
-	s.actions = addCounts(s.actions, other.actions)
-	s.faults = addCounts(s.faults, other.faults)
-	s.convergenceTimes = append(s.convergenceTimes, other.convergenceTimes...)
-	s.recoveryTimes = append(s.recoveryTimes, other.recoveryTimes...)
-}
-
-func addCounts(a, b map[string]int) map[string]int {
-	total := map[string]int{}
-	for _, counts := range []map[string]int{a, b} {
-		for name, count := range counts {
-			total[name] += count
+	requests := func() []faults.Request { return requestsOf(instances) }
+	waitUntilStable(t, eventRetryDelay, requests)
+	since := time.Now()
+	sleep(t, 2*walkResyncPeriod+time.Second)
+	for _, request := range requests() {
+		if request.Sent.After(since) {
+			t.Errorf("unnecessary request in steady state: %+v", request)
 		}
 	}
-	return total
-}
-
-func (s *walkStats) String() string {
-	return fmt.Sprintf("%d walks\n  user actions: %s\n  faults: %s\n  API requests: %d, including %d writes other than to the Lease\n"+
-		"  time until a Foo is Ready or Stalled: %s\n  time until all are after the last action and fault: %s",
-		s.walks, formatCounts(s.actions), formatCounts(s.faults), s.requests, s.writes, percentiles(s.convergenceTimes), percentiles(s.recoveryTimes))
-}
-
-// formatCounts returns the total and each of the counts.
-func formatCounts(counts map[string]int) string {
-	total := 0
-	var each []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		total += counts[name]
-		each = append(each, fmt.Sprintf("%s %d", name, counts[name]))
-	}
-	return fmt.Sprintf("%d (%s)", total, strings.Join(each, ", "))
-}
-
-func percentiles(times []time.Duration) string {
-	if len(times) == 0 {
-		return "never"
-	}
-	slices.Sort(times)
-	at := func(percent int) time.Duration {
-		return times[(len(times)*percent+99)/100-1].Round(10 * time.Millisecond)
-	}
-	return fmt.Sprintf("p50 %s, p99 %s, max %s (of %d)", at(50), at(99), at(100), len(times))
 }

@@ -4,10 +4,10 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,11 +22,11 @@ import (
 type restore struct {
 	t         *testing.T
 	namespace string
-	proxies   []*faults.Proxy
+	instances []*instance
 	snapshot  string
 	// before has the Deployments of the snapshot.
 	before map[string]*appsv1.Deployment
-	// requests is how many requests each proxy had seen before the restore.
+	// requests is how many requests each instance had made before the restore.
 	requests []int
 	history  *history
 }
@@ -34,6 +34,9 @@ type restore struct {
 // stalePatches is how many patches a Deployment may get although it needs none: one from a Foo that is stale, because its watch resumes later
 // than that of the Deployments, and one that reverts it.
 const stalePatches = 2
+
+// staleTime is how long the controller has lost state after a restore.
+const staleTime = 2 * time.Second
 
 // unreconciled are the Deployments that have to be written after the restore.
 var unreconciled = []string{"pending", "scaling", "new", "edited"}
@@ -83,16 +86,15 @@ func (r *restore) moveOn() {
 	} {
 		waitForReplicasWithin(r.t, 2*convergence, r.namespace, name, replicas)
 	}
-	waitForGarbageCollection(r.t, 2*convergence, r.namespace, "deleted")
 	waitForDeployments(r.t, r.namespace, "lost", "lost-edited", "lost-renamed", "new", "pending", "recreated", "scaled", "scaling", "taken")
 }
 
 // restore restores the snapshot. Writes other than to the Lease are held until the history of the restored objects is recorded.
 func (r *restore) restore(raiseRevision bool) {
 	r.t.Helper()
-	waitUntilStable(r.t, time.Second, r.allRequests)
-	for _, proxy := range r.proxies {
-		r.requests = append(r.requests, len(proxy.Requests()))
+	waitUntilStable(r.t, time.Second, func() []faults.Request { return requestsOf(r.instances) })
+	for _, in := range r.instances {
+		r.requests = append(r.requests, len(in.proxy.Requests()))
 	}
 	restored := make(chan struct{})
 	r.setRules(faults.Rule{Verbs: faults.Writes, Resources: []string{"deployments", "foos/status", "events"}, Fault: faults.During(func() {
@@ -110,8 +112,9 @@ func (r *restore) restore(raiseRevision bool) {
 	patchFoo(r.t, r.namespace, "edited", `{"spec":{"replicas":2}}`) // The generation that was lost has another deploymentName.
 }
 
-// verify waits until what the restored Foos desire is reached, and checks that it is stable, and how it was reached.
-func (r *restore) verify() {
+// verify waits until what the restored Foos desire is reached, and checks that it is stable, and how it was reached. It returns how often the
+// Lease was lost.
+func (r *restore) verify() (losses int) {
 	r.t.Helper()
 	waitForControllerManager(r.t)
 	for name, replicas := range map[string]int32{
@@ -121,7 +124,7 @@ func (r *restore) verify() {
 	}
 	waitForStalled(r.t, r.namespace, "waiting", "ErrResourceExists")
 	waitForDeployments(r.t, r.namespace, "deleted", "edited", "new", "pending", "recreated", "renamed", "scaled", "scaling", "taken")
-	waitUntilStable(r.t, 3*time.Second, r.allRequests) // more than two resync periods
+	waitUntilStable(r.t, 3*time.Second, func() []faults.Request { return requestsOf(r.instances) }) // more than two resync periods
 
 	for name, before := range r.before {
 		if name == "renaming" {
@@ -133,8 +136,13 @@ func (r *restore) verify() {
 	}
 	checkUnchanged(r.t, r.before["taken"])
 	patches := map[string]int{}
-	for i, proxy := range r.proxies {
-		requests := proxy.Requests()[r.requests[i]:]
+	for i, in := range r.instances {
+		requests := in.proxy.Requests()
+		losses += checkNoWritesAfterLoss(r.t, requests, restoredRenewDeadline)
+		checkLog(r.t, in.log.String())
+		if i < len(r.requests) {
+			requests = requests[r.requests[i]:]
+		}
 		r.history.checkWrites(requests)
 		for _, request := range requests {
 			deployment, ok := request.Object.(*appsv1.Deployment)
@@ -149,38 +157,63 @@ func (r *restore) verify() {
 			}
 		}
 	}
+	return losses
 }
 
 func (r *restore) setRules(rules ...faults.Rule) {
-	for _, proxy := range r.proxies {
-		proxy.SetRules(rules...)
+	for _, in := range r.instances {
+		in.proxy.SetRules(rules...)
 	}
 }
 
-// allRequests returns the requests of all instances other than for the Lease.
-func (r *restore) allRequests() (requests []faults.Request) {
-	for _, proxy := range r.proxies {
-		requests = append(requests, withoutLeases(proxy.Requests())...)
-	}
-	return requests
+// The durations of the Lease are longer than a restore takes.
+const (
+	restoredLeaseDuration = 10 * time.Second
+	restoredRenewDeadline = 9 * time.Second
+)
+
+// start starts an instance.
+func (r *restore) start() *instance {
+	r.t.Helper()
+	in := startCandidate(r.t, fmt.Sprintf("%s-%s-%d", outageUser, r.namespace, len(r.instances)), r.namespace, 0,
+		"-leader-elect-lease-duration", restoredLeaseDuration.String(), "-leader-elect-renew-deadline", restoredRenewDeadline.String())
+	r.instances = append(r.instances, in)
+	return in
 }
 
-// TestRestoredEtcd restores etcd with a raised revision while the controller runs, and lets it have the lost state of a resource for a
-// while. Not parallel: it restores the shared cluster.
+// TestRestoredEtcd restores etcd with a raised revision while a leader and a standby run. The leader has the lost state of a resource for a
+// while, or another one leads since the snapshot and the leader was frozen. Not parallel: it restores the shared cluster.
 func TestRestoredEtcd(t *testing.T) {
-	for _, stale := range []string{"nothing", "foos", "deployments"} {
-		runCase(t, "stale "+stale, func(t *testing.T) {
-			r := &restore{t: t, namespace: newNamespace(t), proxies: []*faults.Proxy{startProxy(t, outageUser, 0)}}
-			controller := startBehindProxy(t, r.proxies[0], "-namespace", r.namespace, "-resync-period=1s")
-			controller.waitForLog("Started workers")
+	for _, test := range []string{"Foos stale", "Deployments stale", "Lease taken over"} {
+		t.Run(test, func(t *testing.T) {
+			r := &restore{t: t, namespace: newNamespace(t)}
+			leader, standbys := waitForLeader(t, convergence, []*instance{r.start(), r.start()})
 			r.takeSnapshot()
+			takenOver := test == "Lease taken over"
+			if takenOver {
+				// The Lease is renewed in a later second: client-go's leader election does not see smaller differences, and would take a Lease of
+				// the same second for the one that it knew before it took over.
+				sleep(t, 2*time.Second)
+				leader.signal(syscall.SIGSTOP)
+				waitForLeader(t, convergence, standbys)
+			}
 			r.moveOn()
-			r.proxies[0].InterruptWatches(stale)
+			if !takenOver {
+				leader.proxy.InterruptWatches(strings.ToLower(strings.Fields(test)[0]))
+			}
 			r.restore(true)
-			sleep(t, watchFaultDuration)
-			r.proxies[0].ResumeWatches(false)
-			r.verify()
-			checkLog(t, controller.log.String())
+			if takenOver {
+				leader.signal(syscall.SIGCONT)
+				r.start()
+				standbys[0].waitForExit(1, convergence) // The frozen one may go on, because the Lease is its own again.
+			} else {
+				sleep(t, staleTime)
+				leader.proxy.ResumeWatches(false)
+			}
+			// If it is its own, the leader may also read the restored Lease before it gets a conflict.
+			if losses := r.verify(); takenOver && losses == 0 {
+				t.Error("no instance has lost the Lease")
+			}
 		})
 	}
 }
@@ -188,95 +221,16 @@ func TestRestoredEtcd(t *testing.T) {
 // Without a raised revision, watches deliver nothing. Until the controller is restarted it must not write from what it has cached. Not
 // parallel: it restores the shared cluster.
 func TestRestoredEtcdWithoutRaisedRevision(t *testing.T) {
-	runCase(t, "restart", func(t *testing.T) {
-		r := &restore{t: t, namespace: newNamespace(t), proxies: []*faults.Proxy{startProxy(t, outageUser, 0)}}
-		start := func() *process {
-			return startBehindProxy(t, r.proxies[0], "-namespace", r.namespace, "-resync-period=1s")
-		}
-		controller := start()
-		controller.waitForLog("Started workers")
-		r.takeSnapshot()
-		r.moveOn()
-		r.restore(false)
-		waitForControllerManager(t)
-		sleep(t, watchFaultDuration)
-		controller.stop(10 * time.Second)
-		checkLog(t, controller.log.String())
-		start()
-		r.verify()
-	})
-}
-
-// The durations of TestRestoredLease are longer than a restore takes.
-const (
-	restoredLeaseDuration = 10 * time.Second
-	restoredRenewDeadline = 9 * time.Second
-)
-
-// TestRestoredLease restores a Lease that the leader has renewed since, or that a standby has acquired while the leader was frozen. Not
-// parallel: it restores the shared cluster.
-func TestRestoredLease(t *testing.T) {
-	for _, takenOver := range []bool{false, true} {
-		runCase(t, fmt.Sprintf("taken over: %v", takenOver), func(t *testing.T) {
-			r := &restore{t: t, namespace: newNamespace(t)}
-			var instances []*instance
-			start := func() {
-				number := len(instances)
-				in := &instance{user: fmt.Sprintf("%s-%s-%d", outageUser, r.namespace, number)}
-				in.proxy = startProxy(t, in.user, 0)
-				in.process = startBehindProxy(t, in.proxy, append(electionFlags(r.namespace), "-namespace", r.namespace, "-resync-period=1s",
-					"-leader-elect-lease-duration", restoredLeaseDuration.String(), "-leader-elect-renew-deadline", restoredRenewDeadline.String())...)
-				instances = append(instances, in)
-				r.proxies = append(r.proxies, in.proxy)
-			}
-			start()
-			start()
-			leader, standbys := waitForLeader(t, instances)
-			r.takeSnapshot()
-			if takenOver {
-				waitForRenewal(t, r.namespace)
-				leader.signal(syscall.SIGSTOP)
-				waitForLeader(t, standbys)
-			}
-			r.moveOn()
-			r.restore(true)
-			if takenOver {
-				leader.signal(syscall.SIGCONT)
-			}
-			start()
-			r.requests = append(r.requests, 0)
-			if takenOver { // The frozen one may go on, because the Lease is its own again.
-				standbys[0].waitForExit(1, convergence)
-			}
-			r.verify()
-			losses := 0
-			for _, in := range instances {
-				losses += checkNoWritesAfterLoss(t, in.user, in.proxy.Requests(), restoredRenewDeadline)
-				checkLog(t, in.log.String())
-			}
-			// The leader may also read the restored Lease, which is its own, before it gets a conflict: when its first renewal after the
-			// restore fails for another reason.
-			if takenOver && losses == 0 {
-				t.Error("no instance has lost the Lease")
-			}
-		})
-	}
-}
-
-// waitForRenewal waits until the Lease has been renewed in a later second: client-go's leader election does not see smaller differences,
-// and would take a Lease of the same second for the one that it knew before it took over.
-func waitForRenewal(t *testing.T, namespace string) {
-	t.Helper()
-	renewed := func() int64 {
-		lease, err := kubeClient.CoordinationV1().Leases(namespace).Get(t.Context(), leaseName(namespace), metav1.GetOptions{})
-		requireNoError(t, err)
-		return lease.Spec.RenewTime.Unix()
-	}
-	before := renewed()
-	eventually(t, convergence, func() error {
-		if renewed() == before {
-			return errors.New("the Lease has not been renewed")
-		}
-		return nil
-	})
+	r := &restore{t: t, namespace: newNamespace(t)}
+	controller := r.start()
+	controller.waitForLog("Started workers")
+	r.takeSnapshot()
+	r.moveOn()
+	r.restore(false)
+	waitForControllerManager(t)
+	sleep(t, staleTime)
+	controller.stop(10 * time.Second)
+	checkLog(t, controller.log.String())
+	controller.process = controller.start()
+	r.verify()
 }

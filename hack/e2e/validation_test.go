@@ -15,6 +15,10 @@ import (
 func TestInvalidFoosAreRejected(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
+	apply := func(name, spec string) (string, error) {
+		manifest := fmt.Sprintf("apiVersion: samplecontroller.k8s.io/v1alpha1\nkind: Foo\nmetadata: {name: %s}\n%s\n", name, spec)
+		return tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-")
+	}
 	for name, test := range map[string]struct{ metadataName, spec, want string }{
 		"no spec":                    {"bad", "", "spec"},
 		"no deploymentName":          {"bad", "spec: {replicas: 1}", "spec.deploymentName"},
@@ -29,17 +33,14 @@ func TestInvalidFoosAreRejected(t *testing.T) {
 		"name of 64 characters":      {strings.Repeat("a", 64), "spec: {deploymentName: a}", "metadata.name must be no longer than 63 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			manifest := fmt.Sprintf("apiVersion: samplecontroller.k8s.io/v1alpha1\nkind: Foo\nmetadata: {name: %s}\n%s\n", test.metadataName, test.spec)
-			output, err := tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-")
+			output, err := apply(test.metadataName, test.spec)
 			if err == nil || !strings.Contains(output, test.want) {
 				t.Errorf("kubectl apply: %q (%v), want an error that contains %q", output, err, test.want)
 			}
 		})
 	}
-	longest := strings.Repeat("a", 63)
-	manifest := fmt.Sprintf("apiVersion: samplecontroller.k8s.io/v1alpha1\nkind: Foo\nmetadata: {name: %s}\nspec: {deploymentName: %s, replicas: 10}\n",
-		longest, strings.Repeat("b", 253))
-	if output, err := tryKubectl(t, manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
+	longest := fmt.Sprintf("spec: {deploymentName: %s, replicas: 10}", strings.Repeat("b", 253))
+	if output, err := apply(strings.Repeat("a", 63), longest); err != nil {
 		t.Errorf("a Foo with the longest names and the most replicas was rejected: %s", output)
 	}
 }
@@ -63,25 +64,11 @@ func TestKubectlExplain(t *testing.T) {
 	}
 }
 
-func installCRD(t *testing.T, manifest string) {
-	t.Helper()
-	if output, err := tryKubectl(t, manifest, "apply", "-f", "-"); err != nil {
-		t.Fatal(output)
-	}
-	waitForCRD(t)
-}
-
 // Not parallel: it deletes the CRD.
 func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	namespace := newNamespace(t)
 	deleteCRD(t)
-	// It has the same category as the generated CRD, because kubectl caches discovery.
-	lax := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
-		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
-		"name":"foos.samplecontroller.k8s.io"},
-		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
-		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},
-		"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+	lax := olderCRD(`{"status":{}}`, `"x-kubernetes-preserve-unknown-fields":true`)
 	installCRD(t, lax)
 	bad := map[string]string{
 		"no-spec":                `"other":1`,
@@ -121,4 +108,108 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 		t.Errorf("the last line is %q, want the name of the field", last)
 	}
 	kubectl(t, "delete", "-n", namespace, "foos", "--all")
+}
+
+// olderCRD returns a CRD of the classic sample-controller. Its category is that of the generated CRD, because kubectl caches discovery.
+func olderCRD(subresources, schema string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{
+		"annotations":{"api-approved.kubernetes.io":"unapproved, experimental-only"},
+		"name":"foos.samplecontroller.k8s.io"},
+		"spec":{"group":"samplecontroller.k8s.io","scope":"Namespaced","names":{"kind":"Foo","plural":"foos","categories":["all"]},
+		"versions":[{"name":"v1alpha1","served":true,"storage":true,"subresources":%s,"schema":{"openAPIV3Schema":{"type":"object",%s}}}]}}`,
+		subresources, schema)
+}
+
+const classicSchema = `"properties":{
+	"spec":{"type":"object","properties":{"deploymentName":{"type":"string"},"replicas":{"type":"integer","minimum":1,"maximum":10}}},
+	"status":{"type":"object","properties":{"availableReplicas":{"type":"integer"}}}}`
+
+func installCRD(t *testing.T, manifest string) {
+	t.Helper()
+	if output, err := tryKubectl(t, manifest, "apply", "-f", "-"); err != nil {
+		t.Fatal(output)
+	}
+	waitForCRD(t)
+}
+
+// olderCRDMessage is logged once when a status is not stored as it was written.
+const olderCRDMessage = "is older than this controller"
+
+// The CRD is replaced by an older one while the controller runs. Then the controller is restarted, and then the CRD is updated. Not parallel.
+func TestOlderCRD(t *testing.T) {
+	for name, subresources := range map[string]string{"without status subresource": `{}`, "with availableReplicas alone": `{"status":{}}`} {
+		t.Run(name, func(t *testing.T) {
+			namespace := newNamespace(t)
+			deleteCRD(t)
+			kubectl(t, "apply", "-f", crdFile)
+			waitForCRD(t)
+			controller := startController(t, namespace, "-resync-period=1s")
+			createReadyFoo(t, namespace, "scaled", "scaled", 1)
+			installCRD(t, olderCRD(subresources, classicSchema))
+			createFoo(t, namespace, "renamed", "old", 2)
+			waitForAvailable(t, namespace, "old", 2)
+			patchFoo(t, namespace, "scaled", `{"spec":{"replicas":3}}`)
+			rename(t, namespace, "renamed", "new")
+			waitForAvailable(t, namespace, "scaled", 3)
+			waitForAvailable(t, namespace, "new", 2)
+			waitForDeployments(t, namespace, "new", "scaled")
+			for name, replicas := range map[string]int32{"scaled": 3, "renamed": 2} {
+				eventually(t, convergence, func() error {
+					if got := getFoo(t, namespace, name).Status.AvailableReplicas; got != replicas && subresources != `{}` {
+						return fmt.Errorf("status.availableReplicas of %s = %d, want %d", name, got, replicas)
+					}
+					return nil
+				})
+			}
+
+			// In steady state each resync makes at most one status write for each Foo, and reads the Foo if that fails. The audit log lags behind.
+			sleep(t, 2*time.Second) // The last events are recorded.
+			countSyncs := func() int { return strings.Count(controller.log.String(), "Finished syncing") }
+			syncs, before := countSyncs(), requestsIn(t, namespace)
+			eventually(t, convergence, func() error {
+				if resynced := countSyncs() - syncs; resynced < 3*2 {
+					return fmt.Errorf("there have been %d syncs, want 3 of each Foo", resynced)
+				}
+				return nil
+			})
+			requests := requestsIn(t, namespace)[len(before):]
+			statusWrites, resyncs := countPrefix(requests, "update foos/status"), countSyncs()-syncs
+			if reads := countPrefix(requests, "get foos"); statusWrites == 0 || statusWrites > resyncs+2 || reads+statusWrites < len(requests) {
+				t.Errorf("got %d status writes in %d resyncs, and in all %q", statusWrites, resyncs, requests)
+			}
+			checkReportedOnce(t, controller)
+
+			// After a restart it is noticed again, and no Deployment is written.
+			controller.stop(10 * time.Second)
+			before = stableRequestsIn(t, namespace)
+			controller = startController(t, namespace, "-resync-period=1s")
+			controller.waitForLog(olderCRDMessage)
+			sleep(t, 2*time.Second)
+			for _, request := range requestsIn(t, namespace)[len(before):] {
+				if strings.Contains(request, " deployments ") && !strings.HasPrefix(request, "list") {
+					t.Errorf("unnecessary request after a restart: %s", request)
+				}
+			}
+
+			kubectl(t, "apply", "-f", crdFile)
+			waitForCRD(t)
+			patchFoo(t, namespace, "scaled", `{"spec":{"replicas":1}}`)
+			waitForReplicas(t, namespace, "scaled", 1)
+			waitForReplicas(t, namespace, "renamed", 2) // by the next resync
+			checkReportedOnce(t, controller)
+			checkLog(t, controller.log.String())
+			controller.stop(10 * time.Second)
+			kubectl(t, "delete", "-n", namespace, "foos", "--all")
+		})
+	}
+}
+
+func checkReportedOnce(t *testing.T, controller *process) {
+	t.Helper()
+	if count := strings.Count(controller.log.String(), olderCRDMessage); count != 1 {
+		t.Errorf("it was logged %d times that the CRD is older, want once", count)
+	}
+	if line := firstLineWith(controller.log.String(), olderCRDMessage); !strings.Contains(line, "kubectl apply -f artifacts/examples/crd.yaml") {
+		t.Errorf("the log says %q, want the command that updates the CRD", line)
+	}
 }
