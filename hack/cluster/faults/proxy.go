@@ -194,7 +194,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.lock.Lock()
 	handler := p.handler
 	p.lock.Unlock()
-	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, parse(r))))
+	request := parse(r)
+	request.Sent = time.Now() // A fault may hold it from now on.
+	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
 }
 
 // RequestOf returns the attributes of a request that the proxy has received.
@@ -222,7 +224,6 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	if request.Verb != "list" && request.Resource != "" {
 		p.lock.Lock()
-		request.Sent = time.Now()
 		if !p.discards {
 			p.requests = append(p.requests, request)
 		}
