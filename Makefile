@@ -56,11 +56,11 @@ test-cluster: cluster ## Test the local Kubernetes.
 	go -C hack/cluster/faults test -count=1 ./...
 
 .PHONY: test-e2e
-test-e2e: build cluster ## Run the end-to-end tests, without random walks.
-	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip TestRandomWalks .
+test-e2e: build cluster ## Run the end-to-end tests, but for those that stop the API server or etcd, and for random walks.
+	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip 'TestRandomWalks|TestOutages|TestRestoredEtcd' .
 
 .PHONY: test-faults
-test-faults: cluster ## Run the end-to-end tests, with one random walk.
+test-faults: cluster ## Run all end-to-end tests, with one random walk.
 	go -C hack/e2e test -count=1 -timeout 20m -parallel 12 .
 
 .PHONY: soak
