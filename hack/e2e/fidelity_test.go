@@ -106,14 +106,14 @@ var fidelityScenarios = []struct {
 	{"deletion with preconditions", func(c *client) {
 		foo, deployment := c.create("a")
 		for _, preconditions := range []metav1.Preconditions{
-			{UID: new(types.UID("another"))}, {ResourceVersion: new("1")}, {UID: &foo.UID, ResourceVersion: &foo.ResourceVersion},
-		} {
-			c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &preconditions})
-		}
-		for _, preconditions := range []metav1.Preconditions{
 			{UID: new(types.UID("another"))}, {UID: &deployment.UID, ResourceVersion: new("1")},
 		} {
 			c.deployments.Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &preconditions})
+		}
+		for _, preconditions := range []metav1.Preconditions{
+			{UID: new(types.UID("another"))}, {ResourceVersion: new("1")}, {UID: &foo.UID, ResourceVersion: &foo.ResourceVersion},
+		} {
+			c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &preconditions})
 		}
 		c.wait("a", isGone)
 	}},
@@ -201,6 +201,7 @@ var fidelityScenarios = []struct {
 		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = nil })
 		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
 		c.record(3, "resourceVersion="+foo.ResourceVersion)
+		c.wait("a", isGone)
 	}},
 }
 
