@@ -32,7 +32,7 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
-	sampleclient "k8s.io/sample-controller/pkg/generated/clientset/versioned/typed/samplecontroller/v1alpha1"
+	typedv1alpha1 "k8s.io/sample-controller/pkg/generated/clientset/versioned/typed/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 )
 
@@ -41,7 +41,7 @@ type client struct {
 	*testing.T
 	ctx         context.Context
 	core        rest.Interface
-	foos        sampleclient.FooInterface
+	foos        typedv1alpha1.FooInterface
 	deployments appsclient.DeploymentInterface
 	leases      coordinationclient.LeaseInterface
 	namespace   string
