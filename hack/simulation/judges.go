@@ -44,8 +44,9 @@ type knowledge struct {
 }
 
 type known struct {
-	object *object
-	since  time.Time
+	object  *object
+	since   time.Time
+	watched bool // It was an event: the cache has it.
 }
 
 func newKnowledge() knowledge {
@@ -58,16 +59,16 @@ func (i *instance) delivered(eventType watch.EventType, resource string, o *obje
 	defer i.lock.Unlock()
 	switch eventType {
 	case watch.Added, watch.Modified:
-		i.learn(resource, o)
+		i.learn(resource, o, true)
 	case watch.Deleted:
 		delete(i.objects, resource+" "+o.GetName())
 	}
 }
 
 // learn records an object, unless a newer one is known: a response may be late.
-func (i *instance) learn(resource string, o *object) {
+func (i *instance) learn(resource string, o *object, watched bool) {
 	if last := i.objects[resource+" "+o.GetName()].object; last == nil || resourceVersion(last) < resourceVersion(o) {
-		i.objects[resource+" "+o.GetName()] = known{o, time.Now()}
+		i.objects[resource+" "+o.GetName()] = known{o, time.Now(), watched}
 	}
 }
 
@@ -80,17 +81,20 @@ func resourceVersion(o *object) int64 {
 func (i *instance) responded(r *request, result *object, err error) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
+	if r.resource == deployments && r.isWrite() {
+		delete(i.read, i.open[r]) // The next write needs a live read of its own.
+	}
 	delete(i.open, r)
 	if r.resource == leases && !i.stoppedLeading(r, result, err) {
 		return
 	}
 	if err == nil && r.verb == "list" {
 		for _, item := range result.Object["items"].([]any) {
-			i.learn(r.resource, &object{Object: item.(map[string]any)})
+			i.learn(r.resource, &object{Object: item.(map[string]any)}, true)
 		}
 	}
 	if err == nil && result != nil && r.name != "" && r.verb != "delete" {
-		i.learn(r.resource, result)
+		i.learn(r.resource, result, false)
 		if r.isWrite() {
 			i.acked[r.target()] = result.GetResourceVersion()
 		}
@@ -200,6 +204,7 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 
 // judgeCommit judges each write of an instance when it is committed, with the lock of the server held.
 func (w *walk) judgeCommit(c change) {
+	w.changed[c.new.GetUID()] = time.Now()
 	if c.request.resource == deployments {
 		if ref := metav1.GetControllerOf(c.new); ref != nil {
 			w.hadDeployment[ref.UID] = true
@@ -251,7 +256,7 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 		w.violated("what a write finds", "%s changes Deployment %s, which no Foo controls: %s", i.client, name, c.request)
 		return
 	}
-	if foo := i.objects[foos+" "+ref.Name]; foo.object != nil && foo.object.GetUID() == ref.UID &&
+	if foo := i.objects[foos+" "+ref.Name]; foo.watched && foo.object.GetUID() == ref.UID &&
 		foo.object.GetDeletionTimestamp() != nil && foo.since.Before(c.request.sent) {
 		w.violated("what a write finds", "%s knows that Foo %s is being deleted: %s", i.client, ref.Name, c.request)
 	}
@@ -287,11 +292,14 @@ func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) 
 		return // The garbage collector would delete it, too.
 	}
 	name := deploymentNameOf(foo)
+	current := w.server.objects[deployments][types.NamespacedName{Namespace: foo.GetNamespace(), Name: name}]
+	if read, ok := i.read[foo.GetName()]; ok && (w.changed[foo.GetUID()].After(read) || current != nil && w.changed[current.GetUID()].After(read)) {
+		return // It has changed after the live read.
+	}
 	if name == c.request.name {
 		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())
 		return
 	}
-	current := w.server.objects[deployments][types.NamespacedName{Namespace: foo.GetNamespace(), Name: name}]
 	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(toDeployment(current)) {
 		w.violated("what a deletion finds", "%s deletes Deployment %s of Foo %s before Deployment %s can take over",
 			i.client, c.request.name, foo.GetName(), name)

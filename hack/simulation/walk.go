@@ -69,6 +69,7 @@ type walk struct {
 	violation     *violation
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
 	hadDeployment map[types.UID]bool   // the Foos that have controlled a Deployment
+	changed       map[types.UID]time.Time
 }
 
 // violation is a promise that was broken.
@@ -80,7 +81,7 @@ func (v *violation) String() string { return v.promise + ": " + v.what }
 func newWalk(s script, program Program) *walk {
 	return &walk{
 		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
-		hadDeployment: map[types.UID]bool{},
+		hadDeployment: map[types.UID]bool{}, changed: map[types.UID]time.Time{},
 	}
 }
 
