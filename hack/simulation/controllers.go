@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -51,7 +52,7 @@ func (s *server) runControllers() {
 		if c.request.resource == deployments && c.eventType != watch.Deleted {
 			time.AfterFunc(rolloutDelay, func() { s.rollOut(key) })
 		}
-		if c.request.resource == deployments && !isStatus(c) || c.request.resource == foos && !isStatus(c) {
+		if !isStatus(c) && c.request.resource != leases && c.request.resource != events {
 			time.AfterFunc(collectDelay, s.collectGarbage)
 		}
 	})
@@ -116,7 +117,13 @@ func (s *server) remove(client, resource string, o *object, options metav1.Delet
 	return err
 }
 
-// collectGarbage deletes Deployments whose owners are absent or wait for that, and orphans those of Foos that are deleted with the
+// dependent is an object with owner references.
+type dependent struct {
+	resource string
+	*object
+}
+
+// collectGarbage deletes objects whose owners are absent or wait for that, and orphans those of Foos that are deleted with the
 // propagation policy Orphan.
 func (s *server) collectGarbage() {
 	s.lock.Lock()
@@ -125,42 +132,44 @@ func (s *server) collectGarbage() {
 		owners[foo.GetUID()] = foo
 	}
 	dependents := map[types.UID]int{}
-	var garbage, orphans, deleting []*object
-	for _, deployment := range s.sorted(deployments, "") {
-		if deployment.GetDeletionTimestamp() != nil {
-			deleting = append(deleting, deployment)
-		}
-		for _, ref := range deployment.GetOwnerReferences() {
-			owner := owners[ref.UID]
-			dependents[ref.UID]++
-			switch {
-			case owner == nil, slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
-				garbage = append(garbage, deployment)
-			case slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents):
-				orphans = append(orphans, deployment)
+	var garbage, orphans []dependent
+	for _, resource := range slices.Sorted(maps.Keys(s.objects)) {
+		for _, o := range s.sorted(resource, "") {
+			for _, ref := range o.GetOwnerReferences() {
+				owner := owners[ref.UID]
+				dependents[ref.UID]++
+				switch {
+				case owner == nil, slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
+					garbage = append(garbage, dependent{resource, o})
+				case slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents):
+					orphans = append(orphans, dependent{resource, o})
+				}
 			}
 		}
 	}
+	stored := s.sorted(deployments, "")
 	s.lock.Unlock()
-	for _, deployment := range garbage {
-		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(deployment.GetUID()))}
-		if slices.ContainsFunc(deployment.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return owners[ref.UID] != nil }) {
+	for _, d := range garbage {
+		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(d.GetUID()))}
+		if slices.ContainsFunc(d.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return owners[ref.UID] != nil }) {
 			options.PropagationPolicy = new(metav1.DeletePropagationForeground) // The owner waits for the ReplicaSets, too.
 		}
-		s.collected(s.remove(garbageCollector, deployments, deployment, options))
+		s.collected(s.remove(garbageCollector, d.resource, d.object, options))
 	}
-	for _, deployment := range orphans {
-		orphan := deployment.DeepCopy()
+	for _, d := range orphans {
+		orphan := d.DeepCopy()
 		orphan.SetOwnerReferences(nil)
-		s.collected(s.write(garbageCollector, "update", deployments, orphan, ""))
+		s.collected(s.write(garbageCollector, "update", d.resource, orphan, ""))
 	}
 	for uid, owner := range owners {
 		if owner.GetDeletionTimestamp() != nil && dependents[uid] == 0 {
 			s.finalize(foos, owner)
 		}
 	}
-	for _, deployment := range deleting {
-		s.finalize(deployments, deployment) // There are no ReplicaSets.
+	for _, deployment := range stored {
+		if deployment.GetDeletionTimestamp() != nil {
+			s.finalize(deployments, deployment) // There are no ReplicaSets.
+		}
 	}
 }
 

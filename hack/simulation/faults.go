@@ -51,9 +51,7 @@ var faultKinds = []kind{
 
 	{"outage", 1, func(w *walk, s step) string {
 		for n := range w.instances {
-			for resource := range resources {
-				w.current(n).transport.cut(resource, 0)
-			}
+			w.current(n).transport.cut(all, 0)
 		}
 		return w.addRule("the API server is down", s.duration(8*time.Second), rule{
 			matches: func(r *request) bool { return isInstance(r.client) },

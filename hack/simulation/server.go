@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -56,6 +59,16 @@ var resources = map[string]resource{
 	deployments: {appsv1.SchemeGroupVersion.WithKind("Deployment"), true, appsv1.Deployment{}},
 	leases:      {schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, false, nil},
 	events:      {corev1.SchemeGroupVersion.WithKind("Event"), false, corev1.Event{}},
+}
+
+// The other built-in resources are nothing but stored.
+func init() {
+	for kind, goType := range scheme.Scheme.AllKnownTypes() {
+		plural, _ := meta.UnsafeGuessKindToResource(kind)
+		if _, ok := resources[plural.Resource]; !ok && kind.Version == "v1" {
+			resources[plural.Resource] = resource{kind, false, reflect.Zero(goType).Interface()}
+		}
+	}
 }
 
 // request is a request for an object or a list.
@@ -122,14 +135,10 @@ type server struct {
 const firstVersion = 1000
 
 func newServer() *server {
-	s := &server{
+	return &server{
 		resourceVersion: firstVersion, compacted: firstVersion,
 		objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{}),
 	}
-	for name := range resources {
-		s.objects[name] = map[types.NamespacedName]*object{}
-	}
-	return s
 }
 
 // do executes a request. The object or the list that it returns must not be changed.
@@ -362,6 +371,9 @@ func (s *server) commit(eventType watch.EventType, r *request, old, new *object,
 	if eventType == watch.Deleted {
 		delete(s.objects[r.resource], key)
 	} else {
+		if s.objects[r.resource] == nil {
+			s.objects[r.resource] = map[types.NamespacedName]*object{}
+		}
 		s.objects[r.resource][key] = new
 	}
 	c := change{eventType, r, old, new, s.resourceVersion, encode(new.Object), admitted}

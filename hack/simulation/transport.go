@@ -173,9 +173,7 @@ func (t *transport) kill() {
 	t.lock.Lock()
 	t.down = true
 	t.lock.Unlock()
-	for resource := range resources {
-		t.cut(resource, 0)
-	}
+	t.cut(all, 0)
 }
 
 func (t *transport) isDown() bool {
@@ -190,14 +188,16 @@ func (t *transport) hold(resource string, duration time.Duration) {
 	t.delay(t.until, resource, duration)
 }
 
-// cut ends the watches of a resource, and refuses to list and watch it for a while.
+// cut ends the watches of a resource, or all, and refuses to watch that resource for a while.
 func (t *transport) cut(resource string, duration time.Duration) {
 	t.delay(t.refused, resource, duration)
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	if ended := t.watches[resource]; ended != nil {
-		close(ended)
-		delete(t.watches, resource)
+	for watched, ended := range t.watches {
+		if resource == all || resource == watched {
+			close(ended)
+			delete(t.watches, watched)
+		}
 	}
 }
 

@@ -119,6 +119,7 @@ func renameWithoutReplicas(w *walk) {
 	w.act("create", 0, 0)
 	w.waitUntilReconciled(convergenceTimeout)
 	w.act("scaleDeployment", 0, 4)
+	w.sleep(soon) // The cache sees that.
 	w.act("rename", 0, 1)
 	w.expect(2*soon, "the new Deployment has other replicas than the superseded one", func() bool { return w.availableReplicas(0) == 4 })
 }
