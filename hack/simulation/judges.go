@@ -81,8 +81,8 @@ func resourceVersion(o *object) int64 {
 func (i *instance) responded(r *request, result *object, err error) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
-	if r.resource == deployments && r.isWrite() {
-		delete(i.read, i.open[r]) // The next write needs a live read of its own.
+	if _, isSentAgain := apierrors.SuggestsClientDelay(err); r.resource == deployments && r.isWrite() && !isSentAgain {
+		delete(i.read, i.open[r]) // The next write needs a live read of its own. client-go sends one that has to wait again.
 	}
 	delete(i.open, r)
 	if r.resource == leases && !i.stoppedLeading(r, result, err) {
