@@ -41,6 +41,7 @@ type knowledge struct {
 	read     map[string]time.Time // by the name of a Foo, when the last live read of it was sent
 	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
 	open     map[*request]string  // the requests without a response, and which Foo each is for
+	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 }
 
 type known struct {
@@ -50,7 +51,10 @@ type known struct {
 }
 
 func newKnowledge() knowledge {
-	return knowledge{since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*request]string{}}
+	return knowledge{
+		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*request]string{},
+		again: map[string]time.Time{},
+	}
 }
 
 // delivered records an event that the instance gets.
@@ -81,8 +85,10 @@ func resourceVersion(o *object) int64 {
 func (i *instance) responded(r *request, result *object, err error) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
-	if _, isSentAgain := apierrors.SuggestsClientDelay(err); r.resource == deployments && r.isWrite() && !isSentAgain {
-		delete(i.read, i.open[r]) // The next write needs a live read of its own. client-go sends one that has to wait again.
+	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
+		i.again[r.String()] = r.sent
+	} else if r.resource == deployments && r.isWrite() {
+		delete(i.read, i.open[r]) // The next write needs a live read of its own.
 	}
 	delete(i.open, r)
 	if r.resource == leases && !i.stoppedLeading(r, result, err) {
@@ -145,6 +151,10 @@ func (w *walk) sent(i *instance, r *request) {
 		case now.Sub(i.renewed) > renewDeadline:
 			w.violated("who writes", "%s has renewed the Lease %s ago: %s", i.client, now.Sub(i.renewed), r)
 		}
+	}
+	if before, ok := i.again[r.String()]; ok {
+		r.sent = before // The controller has not decided anew.
+		delete(i.again, r.String())
 	}
 	if r.name == "" || r.resource == events || r.resource == deployments && !r.isWrite() { // A live read may find that of another Foo.
 		return
