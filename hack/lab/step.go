@@ -1,12 +1,9 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Step is one step of a key, an object, a request or a process. The README describes the fields and the kinds.
 type Step struct {
@@ -54,27 +51,5 @@ const (
 const (
 	foos        = "foos"
 	deployments = "deployments"
+	leases      = "leases" // which no informer has
 )
-
-// String returns the step as a line of text.
-func (s Step) String() string {
-	var line strings.Builder
-	line.WriteString(s.Time.Local().Format("15:04:05.000"))
-	column := func(text string, width int) {
-		line.WriteString("  " + text + strings.Repeat(" ", max(0, width-len(text))))
-	}
-	column(s.Pod, 1)
-	column(map[string]string{wire: "", logged: "", inferred: "~"}[s.Source]+s.Stop, 11)
-	column(s.Lane, len(deployments))
-	var words []string
-	for _, word := range []string{s.Object, s.ResourceVersion, s.What, s.Why, s.Error} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	if s.Key != "" && s.Key != s.Object {
-		words = append([]string{s.Key}, words...)
-	}
-	column(strings.Join(words, " | "), 0)
-	return strings.TrimRight(line.String(), " ")
-}

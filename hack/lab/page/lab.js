@@ -1,11 +1,11 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The page: steps come from the live lab, from a file, or from within the page, and are shown by the player.
+// The page: steps come from the cluster or from a recording, and are shown by the player.
 (() => {
   "use strict";
 
-  let lab = null; // GET /state; null without a server.
+  let lab = null; // The state of the cluster; null without one.
   let liveSteps = [];
   let chosenPod = null;
   let recordingName = "";
@@ -20,6 +20,7 @@
   const travel = (state, step) => step.pod && step.pod !== shownPod() && step.stop !== "fault" ? { stop: "none", quiet: true } : labState.travel(state, step);
   const player = new Player({
     travel,
+    now: () => cluster.now(),
     onStep(step, way) {
       picture.begin(step, reducedMotion.matches ? { ...way, label: "" } : way);
       follow(step);
@@ -102,7 +103,7 @@
   function go(seq) {
     const index = player.steps.findIndex((step) => step.seq === seq);
     if (index < 0) return;
-    player.pause();
+    pause();
     player.seek(index + 1);
     list.current = seq;
     detail.select({ seq, stop: player.steps[index].stop });
@@ -130,8 +131,10 @@
     const text = live ? (playing ? (behind > 3 ? `● live, ${behind} to show` : "● live") : `‖ paused, ${behind} behind`)
       : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
     byId("mode").textContent = text;
+    byId("reset").hidden = !lab || lab.phase !== "live";
     byId("progress").hidden = !lab || lab.phase === "live";
-    if (lab) byId("progress").textContent = `${{ building: "The local Kubernetes is being built:", starting: "The lab starts:", failed: "The lab has failed:" }[lab.phase] || ""} ${lab.progress || lab.error || ""}`;
+    if (lab && lab.phase === "loading") byId("progress").replaceChildren("Loading the controller and its cluster: ", element("progress", { value: lab.progress }));
+    if (lab && lab.phase === "failed") byId("progress").textContent = `${lab.error} This is a recording.`;
     byId("play").textContent = playing ? "‖ pause" : "▷ play";
     const canGoLive = lab && lab.phase === "live" && !live;
     byId("now").hidden = !(canGoLive || live && behind > 3);
@@ -157,13 +160,20 @@
     }));
   }
 
+  // post makes the cluster do something. A variant is built first.
   async function post(path, body) {
+    const [kind, id] = path.split("/");
+    if (kind !== "variants" || body.action !== "run") return cluster.post(path, body);
+    lab = { ...lab, variant: { id, phase: "building" } };
+    redraw();
     try {
-      const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      return await response.json().catch(() => ({}));
+      await cluster.build(id);
     } catch (error) {
-      return { error: String(error) };
+      lab = { ...lab, variant: { id, phase: "failed", error: error.message } };
+      redraw();
+      return { error: error.message };
     }
+    return cluster.post(path, { ...body, scenario: variants.find(id).scenario });
   }
 
   // Sources of steps.
@@ -191,49 +201,80 @@
     if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
   }
 
-  // offerRecording plays a recording while the cluster is built, which takes minutes. It is left to the user when to go live then.
+  // offerRecording plays a recording if there is no live lab.
   async function offerRecording() {
-    if (lab.phase !== "building") return;
-    const response = await fetch("recording.jsonl");
-    const steps = parse(await response.text());
-    if (!player.live && player.steps.length === 0) playRecording(steps, "");
+    playRecording(parse(await (await fetch("recording.jsonl")).text()), "");
   }
 
-  function connect() {
-    const events = new EventSource("steps");
-    let isOffered = false;
-    events.addEventListener("state", (event) => {
-      lab = JSON.parse(event.data);
-      if (lab.phase === "building" && !isOffered) {
-        isOffered = true;
-        setTimeout(offerRecording, 3000); // If all is built already, that is found out sooner.
-      }
-      if (lab.phase === "live" && !player.live && player.steps.length === 0) goLive();
+  const cluster = new Cluster({
+    onProgress(part) {
+      lab = { phase: "loading", progress: part };
+      drawBar();
+    },
+    onState(state) {
+      const isFirst = lab.phase !== "live";
+      lab = { ...state, phase: "live" };
+      if (isFirst) goLive();
       redraw();
-    });
-    events.addEventListener("steps", (event) => {
-      const steps = JSON.parse(event.data);
-      const isNew = liveSteps.length > 0 && steps[0].seq <= liveSteps.at(-1).seq; // The lab was started anew.
-      const isFirst = liveSteps.length === 0 || isNew;
-      if (isNew) liveSteps = [];
+    },
+    onSteps(steps) {
       liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
       variants.draw(lab);
       if (!player.live) return;
-      if (isFirst) player.load(liveSteps, true);
-      else player.append(steps);
-      // What happened before the page was opened is not played.
-      if (player.playing && Date.now() - player.steps.at(-1).at > 5000) player.seek(player.steps.length);
+      player.append(steps);
       listKeys();
-    });
+    },
+  });
+
+  async function startCluster() {
+    lab = { phase: "loading", progress: 0 };
+    try {
+      if (Cluster.unsupported) throw new Error(Cluster.unsupported);
+      await cluster.start();
+    } catch (error) {
+      lab = { phase: "failed", error: error.message };
+      await offerRecording();
+    }
+    redraw();
+  }
+
+  function pause() {
+    player.pause();
+    if (player.live && cluster.isRunning) cluster.pause();
+  }
+
+  function play() {
+    player.play();
+    if (player.live) cluster.resume();
   }
 
   // Controls.
 
   const controls = {
-    play: () => player.playing ? player.pause() : player.play(),
-    back: () => player.back(),
-    forward: () => player.forward(),
-    now: () => player.live ? (player.seek(player.steps.length), player.play()) : goLive(),
+    // What is shown and the cluster stand still together.
+    play() {
+      if (player.playing) pause();
+      else play();
+    },
+    back() {
+      pause();
+      player.back();
+    },
+    forward() {
+      if (player.live && player.behind === 0 && !player.moving) {
+        player.play();
+        cluster.step();
+      } else {
+        pause();
+        player.forward();
+      }
+    },
+    now() {
+      if (!player.live) goLive();
+      player.seek(player.steps.length);
+      play();
+    },
+    reset: () => post("reset", {}),
     open: () => byId("file").click(),
     save: () => {
       const lines = player.steps.map(({ at, ...step }) => JSON.stringify(step) + "\n");
@@ -248,9 +289,12 @@
       redraw();
     });
   }
-  byId("speed").addEventListener("change", (event) => { player.speed = Number(event.target.value); });
+  byId("speed").addEventListener("change", (event) => {
+    player.speed = Number(event.target.value);
+    if (player.live) cluster.changeSpeed(player.speed);
+  });
   byId("at").addEventListener("input", (event) => {
-    player.pause();
+    pause();
     player.seek(Number(event.target.value));
   });
   byId("file").addEventListener("change", async (event) => {
@@ -293,23 +337,13 @@
     requestAnimationFrame(frame);
   }
 
-  const inlined = (id) => document.getElementById(id)?.textContent;
-  const recording = inlined("lab-recording");
-  if (recording !== undefined) {
-    exercises.load(JSON.parse(inlined("lab-exercises") || "[]"));
-    for (const { id } of document.querySelectorAll("script[id^=lab-variant-]")) recorded.set(id.slice("lab-variant-".length), parse(inlined(id)));
-    variants.load(JSON.parse(inlined("lab-variants") || "[]"), recorded.keys());
-    glossary.load(JSON.parse(inlined("lab-glossary") || "{}"));
-    playRecording(parse(recording), "");
-  } else {
-    for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
-      fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
-    }
-    connect();
+  for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
+    fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
   }
+  startCluster();
   redraw();
   requestAnimationFrame(frame);
 
   // For tests: what the page shows.
-  window.lab = { player, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
+  window.lab = { player, cluster, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
 })();

@@ -261,7 +261,7 @@ class Actions {
   }
 
   draw(lab) {
-    const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase, lab && lab.shell]);
+    const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase]);
     if (signature !== this.drawn) {
       this.drawn = signature;
       for (const id of ["acts", "faults"]) {
@@ -269,28 +269,13 @@ class Actions {
         this.shared[id] = this.sharedFields(actions);
         byId(id).replaceChildren(...actions.length > 0
           ? [this.shared[id].form, ...actions.map((action) => this.form(id, action, lab.phase === "live"))]
-          : [element("p", {}, "This is a recording. With ", element("code", {}, "make lab"), " there is a live cluster here, in which every button does what it says.")]);
+          : [element("p", {}, "This is a recording. In the live lab, every button here does what it says.")]);
       }
-      if (lab && lab.motion) byId("faults").prepend(this.motionForm());
-      if (lab && lab.shell) byId("acts").append(element("p", {}, "Or in a terminal, after:"), element("code", { className: "shell" }, lab.shell));
     }
     if (!lab) return;
     for (const form of document.querySelectorAll("#faults form[data-name]")) {
       form.classList.toggle("on", (lab.faultsOn || []).some((fault) => fault.split("/")[0] === form.dataset.name));
     }
-    if (this.motion && lab.motion) {
-      this.motion.value = lab.motion.mode;
-      this.release.hidden = lab.motion.mode !== "step";
-      this.release.textContent = `next (${lab.motion.held || 0} held)`;
-    }
-  }
-
-  motionForm() {
-    this.motion = element("select", { "aria-label": "Motion of the cluster", onchange: () => this.post("motion", { mode: this.motion.value, seconds: 2 }) },
-      element("option", { value: "run" }, "full speed"), element("option", { value: "slow" }, "2 s each"), element("option", { value: "step" }, "a click each"));
-    this.release = element("button", { type: "button", hidden: true, onclick: () => this.post("motion", { mode: "step", release: 1 }) }, "next");
-    return element("form", { className: "motion", onsubmit: (event) => event.preventDefault(), title: "Slow motion holds requests and watch events between the controller and the API server." },
-      element("span", {}, "slow motion"), this.motion, this.release);
   }
 
   // sharedFields returns a form with the fields that several actions have, once.

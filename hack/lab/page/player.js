@@ -13,9 +13,9 @@ class Player {
   static keep = 40000; // steps of a live lab.
 
   // onStep is called with a step that begins to travel, onProgress with how far it is, and onState with the steps that have just been
-  // shown, if any. travel returns the way of a step.
-  constructor({ onStep, onProgress, onState, travel }) {
-    Object.assign(this, { onStep, onProgress, onState, travel });
+  // shown, if any. travel returns the way of a step, and now the time of the cluster in ms.
+  constructor({ onStep, onProgress, onState, travel, now }) {
+    Object.assign(this, { onStep, onProgress, onState, travel, now });
     this.speed = 1;
     this.playing = true;
     this.reset(false);
@@ -109,7 +109,7 @@ class Player {
 
   // clock is the time in the picture, for countdowns.
   clock(now) {
-    if (this.live && this.playing && this.behind === 0) return Math.max(Date.now(), this.state.time || 0);
+    if (this.live && this.playing && this.behind === 0) return Math.max(this.now(), this.state.time || 0);
     if (!this.playing || this.moving || this.state.time === null) return this.state.time || 0;
     const { real, shown } = this.gap();
     return this.state.time + (shown > 0 ? Math.min(1, (now - this.shownAt) / shown) * real : 0);

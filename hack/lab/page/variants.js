@@ -21,6 +21,8 @@ class Variants {
     this.drawn = null;
   }
 
+  find(id) { return this.list.find((variant) => variant.id === id); }
+
   show(id) {
     this.open = id;
     this.isPictureShown = false;
@@ -34,7 +36,7 @@ class Variants {
       this.isPictureShown = !["played", "failed"].includes(state.phase); // While the scenario is played, the picture is worth watching.
     }
     this.phase = state && state.phase;
-    const variant = this.list.find(({ id }) => id === this.open);
+    const variant = this.find(this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
     const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
     // The last steps of a scenario may arrive after the news that it has been played.
