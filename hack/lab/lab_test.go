@@ -1,0 +1,309 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// host is a Host without processes. The test is the process of each instance.
+type host struct {
+	calls []string
+	steps []Step
+	state State
+}
+
+func (h *host) Start(pod, variant string, flags []string) {
+	h.calls = append(h.calls, strings.TrimSpace("start "+pod+" "+variant+" "+strings.Join(flags[3:], " ")))
+}
+func (h *host) Kill(pod string)    { h.calls = append(h.calls, "kill "+pod) }
+func (h *host) Freeze(pod string)  { h.calls = append(h.calls, "freeze "+pod) }
+func (h *host) Thaw(pod string)    { h.calls = append(h.calls, "thaw "+pod) }
+func (h *host) Steps(steps []Step) { h.steps = append(h.steps, steps...) }
+func (h *host) State(s State)      { h.state = s }
+
+type fixture struct {
+	*testing.T
+	*host
+	lab *Lab
+}
+
+// inBubble runs a test of a lab in virtual time.
+func inBubble(t *testing.T, test func(f *fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{}
+		l, err := New(h, []byte(`{"files":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.startInstances(1)
+		test(&fixture{t, h, l})
+		l.stopInstances()
+	})
+}
+
+// handle does what the page asks for, and fails unless the error is as wanted.
+func (f *fixture) handle(path, body, wantError string) {
+	f.Helper()
+	if r := f.lab.Handle(path, []byte(body)); !strings.Contains(r.Error, wantError) || (r.Error == "") != (wantError == "") {
+		f.Errorf("%s %s: error %q, want %q", path, body, r.Error, wantError)
+	}
+}
+
+// send sends a request of instance a.
+func (f *fixture) send(method, path, body string) (status int, content string, err error) {
+	f.Helper()
+	r, err := http.NewRequestWithContext(f.Context(), method, "http://lab"+path, strings.NewReader(body))
+	if err != nil {
+		f.Fatal(err)
+	}
+	response, err := f.lab.Connection("a").RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), err
+}
+
+// verifySteps fails unless these are the kinds of the steps since the last call, inferred ones aside.
+func (f *fixture) verifySteps(want ...string) (steps []Step) {
+	f.Helper()
+	var got []string
+	for _, s := range f.steps {
+		if s.Source == inferred || s.Stop == "fault" && s.Kind != "fault" {
+			continue
+		}
+		steps = append(steps, s)
+		got = append(got, strings.TrimSpace(s.Kind+" "+s.EventType))
+	}
+	if !slices.Equal(got, want) {
+		f.Fatalf("the steps are %q, want %q", got, want)
+	}
+	f.steps = nil
+	return steps
+}
+
+const (
+	foosPath        = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos"
+	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments"
+	deploymentOfA   = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","ownerReferences":[{"apiVersion":` +
+		`"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"a","uid":"uid-1","controller":true}]},"spec":{"replicas":1}}`
+)
+
+func TestRequestIsTraced(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.verifySteps("act", "stored ADDED")
+		if status, _, err := f.send("POST", deploymentsPath, deploymentOfA); status != http.StatusCreated || err != nil {
+			f.Fatal(status, err)
+		}
+		steps := f.verifySteps("request", "stored ADDED", "response")
+		request, response := steps[0], steps[2]
+		if request.Verb != "create" || request.Resource != deployments || request.Object != "default/a" || request.Key != "default/a" {
+			f.Errorf("the request is %+v", request)
+		}
+		if response.Status != http.StatusCreated || response.Request != request.Seq || response.ResourceVersion != steps[1].ResourceVersion || response.Duration <= 0 {
+			f.Errorf("the response is %+v", response)
+		}
+		if _, _, err := f.send("GET", foosPath+"/none", ""); err != nil {
+			f.Fatal(err)
+		}
+		if s := f.verifySteps("request", "response")[1]; s.Status != http.StatusNotFound || s.Why == "" || s.Key != "default/none" {
+			f.Errorf("the response is %+v", s)
+		}
+	})
+}
+
+func TestFaultsAreInjected(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("faults/failWrite", `{"code":"409"}`, "")
+		f.handle("faults/loseResponse", ``, "")
+		f.handle("faults/revoke", `{"verb":"create"}`, "")
+		f.steps = nil
+		if status, _, err := f.send("GET", foosPath+"/a", ""); status != http.StatusOK {
+			f.Errorf("a fault was injected into a request that is no write: %d, %v", status, err)
+		}
+		f.steps = nil
+		patch := func() (int, error) {
+			status, _, err := f.send("PATCH", foosPath+"/a", `{"spec":{"replicas":2}}`)
+			return status, err
+		}
+		if status, err := patch(); status != http.StatusConflict {
+			f.Errorf("the first patch: %d, %v", status, err)
+		}
+		if s := f.verifySteps("request", "response")[1]; s.Name != "failWrite" || s.Why != "injected by the lab" {
+			f.Errorf("the response is %+v", s)
+		}
+		if _, err := patch(); err == nil {
+			f.Error("the second patch has a response")
+		}
+		if s := f.verifySteps("request", "stored MODIFIED", "noResponse")[2]; s.Name != "loseResponse" {
+			f.Errorf("the lost response is %+v", s)
+		}
+		for _, want := range []int{http.StatusForbidden, http.StatusCreated} {
+			if status, body, err := f.send("POST", deploymentsPath, deploymentOfA); status != want {
+				f.Errorf("%d, %v, want %d: %s", status, err, want, body)
+			}
+			f.handle("faults/grant", ``, "")
+		}
+		f.steps = nil
+		f.handle("faults/slow", `{"milliseconds":500}`, "")
+		if !slices.Equal(f.state.FaultsOn, []string{"slow"}) {
+			f.Errorf("faults that last: %q", f.state.FaultsOn)
+		}
+		began := time.Now()
+		if _, err := patch(); err != nil || time.Since(began) < 500*time.Millisecond {
+			f.Errorf("a request took %s (%v)", time.Since(began), err)
+		}
+	})
+}
+
+// watch starts a watch of Foos, and returns its events.
+func (f *fixture) watch(query string) *bufio.Scanner {
+	r, err := http.NewRequestWithContext(f.Context(), "GET", "http://lab"+foosPath+"?watch=1&timeoutSeconds=60&"+query, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	response, err := f.lab.Connection("a").RoundTrip(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return bufio.NewScanner(response.Body)
+}
+
+func TestWatchIsTraced(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		events := f.watch("sendInitialEvents=true")
+		events.Scan() // the bookmark that ends the initial list
+		f.verifySteps("watchStart list", "listed")
+		f.handle("acts/create", `{"name":"a"}`, "")
+		if !events.Scan() || !strings.Contains(events.Text(), `"type":"ADDED"`) {
+			f.Errorf("the event is %s", events.Text())
+		}
+		if s := f.verifySteps("act", "stored ADDED", "watchEvent ADDED")[2]; s.Object != "default/a" || s.Key != "default/a" || s.Lane != foos {
+			f.Errorf("the event is traced as %+v", s)
+		}
+
+		f.handle("gate", `{"closed":true}`, "")
+		f.handle("acts/scale", `{"name":"a"}`, "")
+		synctest.Wait()
+		f.verifySteps("act", "stored MODIFIED", "held MODIFIED")
+		if f.state.Held != 1 {
+			f.Errorf("%d wait", f.state.Held)
+		}
+		f.handle("gate", `{"release":true}`, "")
+		events.Scan()
+		f.verifySteps("released MODIFIED", "watchEvent MODIFIED")
+		f.handle("gate", `{"closed":false}`, "")
+
+		f.handle("faults/holdWatch", `{"lane":"foos"}`, "")
+		f.handle("acts/delete", `{"name":"a"}`, "")
+		time.Sleep(time.Minute / 2)
+		f.verifySteps("fault", "act", "stored DELETED")
+		f.handle("faults/releaseWatch", ``, "")
+		events.Scan()
+		f.verifySteps("fault", "watchEvent DELETED")
+
+		f.handle("faults/cutWatch", `{"lane":"foos"}`, "")
+		if events.Scan() {
+			f.Errorf("a watch that was cut sends %s", events.Text())
+		}
+		synctest.Wait()
+		f.verifySteps("fault", "watchEnd")
+	})
+}
+
+func TestInstances(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("faults/kill", `{"pod":"b"}`, "there is no instance b")
+		f.handle("faults/killLeader", ``, "no instance leads")
+		f.handle("faults/thaw", `{"pod":"a"}`, "instance a is not frozen")
+		f.handle("faults/freeze", `{"pod":"a"}`, "")
+		f.handle("faults/thaw", `{"pod":"a"}`, "")
+		f.lab.Log("a", `{"msg":"Starting workers","count":2}`)
+		if got := fmt.Sprint(f.state.Pods); got != "[{a running true}]" {
+			f.Errorf("the instances are %s", got)
+		}
+		f.handle("faults/killLeader", ``, "")
+		if _, _, err := f.send("GET", foosPath+"/a", ""); err == nil {
+			f.Error("a process that was killed gets a response")
+		}
+		f.handle("faults/restart", `{"pod":"a"}`, "")
+		f.lab.Exited("a", "exit code 1")
+		f.handle("faults/replicas", `{"count":"2"}`, "")
+		want := []string{"start a", "freeze a", "thaw a", "kill a", "kill a", "start a", "kill a"}
+		for _, pod := range []string{"a", "b"} {
+			want = append(want, "start "+pod+"  "+strings.Join(electionFlags, " "))
+		}
+		if !slices.Equal(f.calls, want) {
+			f.Errorf("the host was called with\n%q, want\n%q", f.calls, want)
+		}
+	})
+}
+
+func TestInvalidRequests(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		for path, want := range map[string]string{
+			"acts/none": "there is no act", "faults/none": "there is no fault", "exercises/none": "there is no exercise", "none/a": "there is no none/a", "none": "there is no none",
+		} {
+			f.handle(path, `{}`, want)
+		}
+		for body, want := range map[string]string{
+			`{"name":"A"}`: "must be a name", `{"replicas":11}`: "must be a number from 1 to 10", `{"other":1}`: `field "other"`, `[`: "invalid body",
+		} {
+			f.handle("acts/create", body, want)
+		}
+		f.handle("gate", `[`, "invalid body")
+		f.handle("acts/scale", `{"name":"a"}`, `"a" not found`)
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("acts/create", `{"name":"a"}`, `"a" already exists`)
+	})
+}
+
+func TestScenario(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		scenario, err := json.Marshal(map[string]any{"action": "run", "scenario": Scenario{Flags: []string{"-x"}, Steps: []ScenarioStep{
+			{Act: "create", Fields: map[string]any{"name": "a"}}, {Wait: 2}, {Fault: "failWrite"}, {Until: map[string]any{"kind": "none"}, Wait: 1},
+		}}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.handle("acts/create", `{"name":"earlier"}`, "")
+		f.handle("variants/v", string(scenario), "")
+		time.Sleep(time.Second)
+		f.handle("acts/create", `{"name":"b"}`, "is being played")
+		f.handle("reset", `{}`, "is being played")
+		time.Sleep(2*startTimeout + 10*time.Second)
+		if s := f.state.Variant; s == nil || *s != (variantState{ID: "v", Phase: played}) {
+			f.Fatalf("the variant is %+v", s)
+		}
+		var ends []string
+		for _, s := range f.steps {
+			if strings.HasPrefix(s.Kind, "variant") {
+				ends = append(ends, strings.TrimSpace(s.Kind+" "+s.Result+s.Object))
+			}
+		}
+		if want := []string{"variant controller", "variantEnd default/a", "variantEnd", "variant variant", "variantEnd default/a", "variantEnd"}; !slices.Equal(ends, want) {
+			f.Errorf("the runs are %q, want %q", ends, want)
+		}
+		f.handle("variants/v", `{"action":"back"}`, "")
+		if f.state.Variant != nil || len(f.lab.cluster.Objects(foos)) > 0 {
+			f.Errorf("after the variant: %+v, %d Foos", f.state.Variant, len(f.lab.cluster.Objects(foos)))
+		}
+		if want := []string{"start a", "start a  -x", "start a v -x", "start a"}; !slices.Equal(slices.DeleteFunc(f.calls, func(call string) bool { return call == "kill a" }), want) {
+			f.Errorf("the host was called with %q, want %q", f.calls, want)
+		}
+	})
+}
