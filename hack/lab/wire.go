@@ -76,7 +76,7 @@ func (o *observer) Request(r simulation.Request) (simulation.Fault, func(*object
 func (o *observer) watch(r simulation.Request) func(*object, error) {
 	return func(_ *object, err error) {
 		o.trace(func(t *tracer, p *pod) {
-			s := watchStep(r)
+			s := watchStep(p, r)
 			if err != nil {
 				s.Kind, s.What, s.Why = "watchEnd", "the watch is not accepted", err.Error()
 				t.emit(s)
@@ -87,8 +87,8 @@ func (o *observer) watch(r simulation.Request) func(*object, error) {
 	}
 }
 
-func watchStep(r simulation.Request) Step {
-	return Step{Source: wire, Stop: "reflector", Kind: "watchStart", Lane: r.Resource, Verb: "watch", Resource: r.Resource,
+func watchStep(p *pod, r simulation.Request) Step {
+	return Step{Source: wire, Stop: "reflector", Kind: "watchStart", Pod: p.name, Lane: r.Resource, Verb: "watch", Resource: r.Resource,
 		ResourceVersion: r.Query.Get("resourceVersion"), Raw: r.Query.Encode(), Code: codeWatch}
 }
 
@@ -102,8 +102,8 @@ func (o *observer) Event(resource string, eventType watch.EventType, object *obj
 // Ended implements simulation.Observer.
 func (o *observer) Ended(r simulation.Request) {
 	o.trace(func(t *tracer, p *pod) {
-		s := watchStep(r)
-		s.Kind, s.Pod, s.What = "watchEnd", p.name, "the watch has ended"
+		s := watchStep(p, r)
+		s.Kind, s.What = "watchEnd", "the watch has ended"
 		t.emit(s)
 	})
 }
@@ -181,7 +181,6 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 
 // watchStart traces a watch that the API server has accepted.
 func (t *tracer) watchStart(p *pod, s Step, isList bool) {
-	s.Pod = p.name
 	s.What = "watches from resourceVersion " + s.ResourceVersion
 	if isList {
 		s.EventType, s.What, s.Code = "list", "lists and watches: the watch begins with all objects", codeWatchList

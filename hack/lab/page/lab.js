@@ -141,7 +141,7 @@
     byId("now").textContent = canGoLive ? "go live" : "to now";
     byId("now").classList.toggle("primary", Boolean(canGoLive));
     byId("back").disabled = player.position === 0;
-    byId("forward").disabled = behind === 0;
+    byId("forward").disabled = behind === 0 && !live;
     const at = byId("at");
     at.max = player.steps.length;
     at.value = player.position;
@@ -229,6 +229,7 @@
   async function startCluster() {
     lab = { phase: "loading", progress: 0 };
     try {
+      if (new URLSearchParams(location.search).has("recording")) throw new Error("");
       if (Cluster.unsupported) throw new Error(Cluster.unsupported);
       await cluster.start();
     } catch (error) {

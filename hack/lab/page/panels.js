@@ -234,7 +234,7 @@ class StepList {
   row(step) {
     const cell = (name, ...content) => element("span", { className: name }, content);
     return element("div", { className: "step", id: `step-${step.seq}`, role: "option", data: { seq: step.seq } },
-      cell("number", String(step.seq)), cell("time soft", step.time.slice(11, 23)), cell("source", element("i", { className: `mark ${step.source}`, title: step.source })),
+      cell("number", String(step.seq)), cell("time soft", new Date(step.at).toISOString().slice(11, 23)), cell("source", element("i", { className: `mark ${step.source}`, title: step.source })),
       cell("stop-name", step.stop), cell("lane-name soft", laneName(step.lane)), cell("key", subject(step, this.player.state.pods.size > 1)),
       cell("what", element("b", {}, step.what || step.kind), step.resourceVersion ? ` rv ${step.resourceVersion}` : "", step.why ? ` – ${step.why}` : "", step.error ? ` – ${step.error}` : ""));
   }

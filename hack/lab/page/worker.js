@@ -138,7 +138,10 @@ function startInstance({ module, args, port, time }) {
     send({ id, method, url: String(url), body: body ? new TextDecoder().decode(body) : "" });
   });
   logLines((line) => send({ log: line }));
-  run(module, args).then((code) => send({ exited: code }), (error) => send({ exited: String(error) }));
+  run(module, args).catch(String).then((code) => {
+    send({ exited: code });
+    self.close(); // What the process has left behind must not call it.
+  });
 }
 
 // The API server. Each instance has a port to it.
