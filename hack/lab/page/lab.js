@@ -21,6 +21,7 @@
   const player = new Player({
     travel,
     now: () => cluster.now(),
+    stopsBefore: (step) => player.live && tour.stopsBefore(step),
     onStep(step, way) {
       picture.begin(step, reducedMotion.matches ? { ...way, label: "" } : way);
       follow(step);
@@ -60,19 +61,24 @@
     byId("tab-variants").click();
     variants.show(id);
   };
+  const tour = new Tour({ post, stop: () => { pause(); redraw(); }, goOn: () => { play(); redraw(); } });
   const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
   const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && playRecording(recorded.get(id), id);
   const variants = new Variants({
     post,
     onChange: () => redraw(),
-    stepsOf: (id) => recorded.get(id) || liveSteps,
+    stepsOf: (id) => lab && lab.variant && lab.variant.id === id ? liveSteps : recorded.get(id) || [],
+    async onShow(id) {
+      if (!recorded.has(id)) recorded.set(id, parse(await (await fetch(`variants/${id}.jsonl`)).text()));
+      redraw();
+    },
     onPlay(id) {
       playScenario(id);
       redraw();
     },
     onGo(id, seq) {
-      if (lab && !player.live) goLive();
-      playScenario(id);
+      if (!lab || !lab.variant || lab.variant.id !== id) playScenario(id);
+      else if (!player.live) goLive();
       go(seq);
     },
   });
@@ -131,7 +137,7 @@
     const text = live ? (playing ? (behind > 3 ? `● live, ${behind} to show` : "● live") : `‖ paused, ${behind} behind`)
       : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
     byId("mode").textContent = text;
-    byId("reset").hidden = !lab || lab.phase !== "live";
+    for (const id of ["reset", "guide"]) byId(id).hidden = !lab || lab.phase !== "live";
     byId("progress").hidden = !lab || lab.phase === "live";
     if (lab && lab.phase === "loading") byId("progress").replaceChildren("Loading the controller and its cluster: ", element("progress", { value: lab.progress }));
     if (lab && lab.phase === "failed") byId("progress").textContent = `${lab.error} This is a recording.`;
@@ -213,8 +219,13 @@
     },
     onState(state) {
       const isFirst = lab.phase !== "live";
-      lab = { ...state, phase: "live" };
+      lab = { ...state, phase: "live", canBuild: cluster.canBuild };
       if (isFirst) goLive();
+      // The first visit begins with the tour, once the controller has workers.
+      if (state.pods.some(({ leader }) => leader) && !localStorage.getItem("visited")) {
+        localStorage.setItem("visited", "yes");
+        tour.begin(0);
+      }
       redraw();
     },
     onSteps(steps) {
@@ -276,6 +287,12 @@
       play();
     },
     reset: () => post("reset", {}),
+    async guide() {
+      await post("reset", {});
+      goLive();
+      play();
+      tour.begin(0);
+    },
     open: () => byId("file").click(),
     save: () => {
       const lines = player.steps.map(({ at, ...step }) => JSON.stringify(step) + "\n");
@@ -346,5 +363,5 @@
   requestAnimationFrame(frame);
 
   // For tests: what the page shows.
-  window.lab = { player, cluster, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
+  window.lab = { player, cluster, tour, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
 })();

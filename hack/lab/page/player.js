@@ -14,8 +14,9 @@ class Player {
 
   // onStep is called with a step that begins to travel, onProgress with how far it is, and onState with the steps that have just been
   // shown, if any. travel returns the way of a step, and now the time of the cluster in ms.
-  constructor({ onStep, onProgress, onState, travel, now }) {
-    Object.assign(this, { onStep, onProgress, onState, travel, now });
+  // stopsBefore is asked before a step is shown whether everything has to stand still before it.
+  constructor({ onStep, onProgress, onState, travel, now, stopsBefore }) {
+    Object.assign(this, { onStep, onProgress, onState, travel, now, stopsBefore });
     this.speed = 1;
     this.playing = true;
     this.reset(false);
@@ -122,14 +123,16 @@ class Player {
       else this.finish();
       return;
     }
-    if (!this.playing || this.behind === 0 || now - this.shownAt < this.gap().shown) return;
+    if (!this.playing || this.behind === 0 || now - this.shownAt < this.gap().shown || this.stopsBefore(this.steps[this.position])) return;
     const burst = this.burst();
     const duration = Player.stepTime / this.speed / Math.max(1, burst / Player.burst);
     if (duration >= Player.batchBelow) {
       this.begin(now, duration);
       return;
     }
-    const count = Math.min(this.behind, burst, Math.max(2, Math.ceil(burst * (now - this.shownAt) / Player.batchTime)));
+    let count = 1;
+    const most = Math.min(this.behind, burst, Math.max(2, Math.ceil(burst * (now - this.shownAt) / Player.batchTime)));
+    while (count < most && !this.stopsBefore(this.steps[this.position + count])) count++;
     const steps = this.steps.slice(this.position, this.position + count);
     const before = this.state;
     this.state = labState.next(before, ...steps);

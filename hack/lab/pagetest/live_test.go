@@ -113,6 +113,8 @@ func openLab(t *testing.T) *page {
 	p := newPage(t)
 	p.open(startLab(t), 1280, 800, "light")
 	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live")`)
+	p.eventually("the tour of a first visit", `lab.tour.isOpen`)
+	p.get("lab.tour.end()")
 	p.eventually("the leader", shows("#pods", "pod a: ● leader"))
 	p.catchUp()
 	return p
