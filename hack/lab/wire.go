@@ -48,7 +48,7 @@ func (o *observer) Request(r simulation.Request) (simulation.Fault, func(*object
 		return simulation.Fault{}, o.watch(r)
 	}
 	if r.Resource == leases {
-		return simulation.Fault{}, func(*object, error) {}
+		return simulation.Fault{}, func(lease *object, err error) { o.lease(r, lease, err) }
 	}
 	resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
 	step := Step{Source: wire, Verb: r.Verb, Resource: resource, Object: objectName(r.Namespace, r.Name)}
@@ -70,6 +70,21 @@ func (o *observer) Request(r simulation.Request) (simulation.Fault, func(*object
 			t.response(p, step, result, err)
 		})
 	}
+}
+
+// lease traces that the Lease is renewed or released.
+func (o *observer) lease(r simulation.Request, lease *object, err error) {
+	if err != nil || !r.IsWrite() {
+		return
+	}
+	o.trace(func(t *tracer, p *pod) {
+		s := Step{Source: wire, Stop: "fault", Kind: "lease", Pod: p.name, What: "releases the Lease"}
+		if holder, _ := nested(lease, "spec", "holderIdentity").(string); holder != "" {
+			seconds, _ := nested(lease, "spec", "leaseDurationSeconds").(int64)
+			s.What, s.Delay = "renews the Lease", float64(seconds)
+		}
+		t.emit(s)
+	})
 }
 
 // watch traces a watch that arrives, and returns what traces whether the API server accepts it.

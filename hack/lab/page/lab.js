@@ -10,6 +10,7 @@
   let chosenPod = null;
   let recordingName = "";
   let redrawAt = 0;
+  let leaseDrawnAt = 0;
   const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
   const picture = new Picture((selection) => {
@@ -352,6 +353,10 @@
     const pod = player.state.pods.get(shownPod());
     if (pod && pod.delayed.size > 0) picture.drawQueue(pod, player.clock(now));
     quiet(now);
+    if (now - leaseDrawnAt > 100) {
+      leaseDrawnAt = now;
+      drawLease(player.state, player.clock(now));
+    }
     requestAnimationFrame(frame);
   }
 

@@ -36,7 +36,8 @@ class Detail {
   draw(state, pod) {
     const step = this.step();
     const stop = this.selected ? this.selected.stop : step && step.stop;
-    const signature = [stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
+    const sets = pod && stop === "queue" ? JSON.stringify([[...pod.waiting.keys()], [...pod.processing], [...pod.delayed.keys()]]) : "";
+    const signature = [sets, stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
     if (signature === this.drawn) return;
     this.drawn = signature;
     const about = glossary.stops[stop];
@@ -49,6 +50,7 @@ class Detail {
     this.root.replaceChildren(...[
       element("h2", {}, about.title, this.selected ? element("button", { className: "unpin", title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
       element("p", {}, about.text),
+      pod && stop === "queue" ? queuePicture(pod) : null,
       ...this.aboutItem(pod),
       ...(this.selected && !this.selected.seq && !this.selected.key ? [element("dl", {}, (about.arrows || []).flatMap(([arrow, text]) =>
         [element("dt", {}, arrow), element("dd", {}, text)]))] : []),
@@ -187,8 +189,9 @@ class StepList {
     this.root.addEventListener("keydown", (event) => this.move(event));
   }
 
+  // matches reports whether a step is in the list. Renewals of the Lease are many, and have a picture.
   matches(step) {
-    return !this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter)));
+    return step.kind !== "lease" && (!this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter))));
   }
 
   redraw() {

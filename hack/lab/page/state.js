@@ -44,6 +44,7 @@ const labState = (() => {
     loops: new Map(), // Writes on their way back through the watch: lane/object@resourceVersion -> loop.
     faults: new Map(), // Those that last: name -> the step that injected it.
     act: null, fault: null,
+    leases: [], // The newest renewals: by which pod, at what time, and until when they last.
     dropped: 0,
   });
 
@@ -351,6 +352,10 @@ const labState = (() => {
     notLeader({ pod }) {
       pod.leader = false;
     },
+    lease({ state, step }) {
+      const at = ms(step.time);
+      state.leases = [...state.leases, { pod: step.pod, at, until: at + 1000 * (step.delay || 0) }].slice(-30);
+    },
 
     // What was left out is not known by key, so that only what is seen from now on is shown.
     summary({ state, step }) {
@@ -489,7 +494,7 @@ const labState = (() => {
         : { arrow: "response", label: `${step.status}${step.resourceVersion ? ` rv ${step.resourceVersion}` : ""}`, worker };
       case "noResponse": return { arrow: "response", label: "no response", worker };
       case "act": return { stop: "api-server" };
-      case "log": return { stop: "none", quiet: true };
+      case "lease": case "log": return { stop: "none", quiet: true };
       default: return { stop: { queue: "queue", worker: "worker", sync: "worker", request: "worker", response: "worker", "api-server": "api-server" }[step.stop] ||
         (lane && ["reflector", "fifo", "indexer", "handler"].includes(step.stop) ? at(step.stop) : "none") };
     }
