@@ -251,9 +251,13 @@
     redraw();
   }
 
+  function pauseCluster() {
+    if (player.live && cluster.isRunning) cluster.pause();
+  }
+
   function pause() {
     player.pause();
-    if (player.live && cluster.isRunning) cluster.pause();
+    pauseCluster();
   }
 
   function play() {
@@ -270,7 +274,7 @@
       else play();
     },
     back() {
-      pause();
+      pauseCluster();
       player.back();
     },
     forward() {
@@ -278,7 +282,7 @@
         player.play();
         cluster.step();
       } else {
-        pause();
+        pauseCluster();
         player.forward();
       }
     },

@@ -174,10 +174,10 @@ function readable(raw) {
 
 // The steps, as a list of rows. Only those near the position are rows.
 class StepList {
-  static rows = 250;
+  static rows = 120;
 
   constructor(player, onSelect) {
-    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", first: 0, end: 0 });
+    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", end: 0 });
     byId("filter").addEventListener("input", (event) => {
       this.filter = event.target.value.trim();
       this.redraw();
@@ -195,13 +195,20 @@ class StepList {
   }
 
   redraw() {
-    this.first = this.end = 0;
+    this.end = 0;
     this.root.replaceChildren();
-    this.draw();
+    this.update();
   }
 
-  // draw appends the rows of the steps that have been shown since, and drops the oldest ones.
+  // draw updates the list soon. If much happens, that is not with each step: to lay it out takes long.
   draw() {
+    this.timer ??= setTimeout(() => this.update(), 80);
+  }
+
+  // update appends the rows of the steps that have been shown since, and drops the oldest ones.
+  update() {
+    clearTimeout(this.timer);
+    this.timer = null;
     const { shown: position, steps } = this.player;
     if (position < this.end || position - this.end > StepList.rows) {
       this.root.replaceChildren();

@@ -45,7 +45,6 @@ const labState = (() => {
     faults: new Map(), // Those that last: name -> the step that injected it.
     act: null, fault: null,
     leases: [], // The newest renewals: by which pod, at what time, and until when they last.
-    dropped: 0,
   });
 
   // copy returns a state of which everything may be changed but the values in its maps, which are replaced instead.
@@ -133,11 +132,6 @@ const labState = (() => {
       index = workerOf(pod, step);
     }
     pod.workers[index] = { ...pod.workers[index], ...fields };
-  }
-
-  function emptyQueue(pod) {
-    for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
-    pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
   }
 
   // Faults that last until others end them. A process is frozen until it is thawed or has ended.
@@ -260,7 +254,8 @@ const labState = (() => {
       }
     },
     queueReset({ pod }) {
-      emptyQueue(pod);
+      for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
+      pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
     },
 
     workersStarted({ pod, step }) {
@@ -355,15 +350,6 @@ const labState = (() => {
     lease({ state, step }) {
       const at = ms(step.time);
       state.leases = [...state.leases, { pod: step.pod, at, until: at + 1000 * (step.delay || 0) }].slice(-30);
-    },
-
-    // What was left out is not known by key, so that only what is seen from now on is shown.
-    summary({ state, step }) {
-      state.dropped += step.count || 0;
-      for (const pod of state.pods.values()) {
-        emptyQueue(pod);
-        for (const lane of lanes) pod.lanes[lane].fifo = [];
-      }
     },
   };
 
