@@ -250,6 +250,8 @@ func (l *Lab) reset() error {
 	l.stopVariant()
 	l.acting.Lock()
 	defer l.acting.Unlock()
-	l.replace("", nil, 1)
+	l.stop()
+	l.cluster.Clear()
+	l.run("", nil, 1)
 	return nil
 }

@@ -299,7 +299,7 @@ func TestScenario(t *testing.T) {
 			f.Errorf("the runs are %q, want %q", ends, want)
 		}
 		f.handle("variants/v", `{"action":"back"}`, "")
-		if f.state.Variant != nil || len(f.lab.cluster.Objects(foos)) > 0 {
+		if f.state.Variant != nil || len(f.lab.cluster.Objects(foos)) != 1 {
 			f.Errorf("after the variant: %+v, %d Foos", f.state.Variant, len(f.lab.cluster.Objects(foos)))
 		}
 		if want := []string{"start a", "start a  -x", "start a v -x", "start a"}; !slices.Equal(slices.DeleteFunc(f.calls, func(call string) bool { return call == "kill a" }), want) {

@@ -82,10 +82,16 @@ func (l *Lab) startVariant(id string, scenario Scenario) error {
 			l.change(func() { l.played = result })
 			return
 		}
-		l.replace("", nil, 1)
-		l.change(func() { l.played = nil })
+		l.backToController()
 	}()
 	return nil
+}
+
+// backToController replaces a variant by the controller, which finds the objects as the variant has left them.
+func (l *Lab) backToController() {
+	l.stop()
+	l.run("", nil, 1)
+	l.change(func() { l.played = nil })
 }
 
 // stopVariant ends the variant and its scenario, if there is one. The controller runs again then.
@@ -98,8 +104,7 @@ func (l *Lab) stopVariant() {
 	if isPlayed && !isPlaying {
 		l.acting.Lock()
 		defer l.acting.Unlock()
-		l.replace("", nil, 1)
-		l.change(func() { l.played = nil })
+		l.backToController()
 	}
 }
 
@@ -107,13 +112,14 @@ func (l *Lab) stopVariant() {
 func (l *Lab) playOn(ctx context.Context, id, phase string, scenario Scenario) error {
 	l.change(func() { l.played = &variantState{ID: id, Phase: phase} })
 	began := l.last()
-	l.stopInstances()
+	l.stop()
+	l.cluster.Clear()
 	l.record(Step{Source: wire, Stop: "fault", Kind: "variant", Name: id, Result: phase, What: "the " + phase + " is started"})
 	variant := ""
 	if phase == onVariant {
 		variant = id
 	}
-	l.replace(variant, scenario.Flags, max(1, scenario.Instances))
+	l.run(variant, scenario.Flags, max(1, scenario.Instances))
 	l.await(ctx, began, map[string]any{"kind": "workersStarted"}, startTimeout)
 	if err := l.play(ctx, scenario.Steps); err != nil {
 		return err
@@ -122,16 +128,20 @@ func (l *Lab) playOn(ctx context.Context, id, phase string, scenario Scenario) e
 	return ctx.Err()
 }
 
-// replace removes all objects and faults, and replaces what runs as the controller.
-func (l *Lab) replace(variant string, flags []string, instances int) {
+// stop stops what runs as the controller, and ends all faults.
+func (l *Lab) stop() {
 	l.gate.set(false)
 	l.stopInstances()
 	l.injector.reset()
-	l.cluster.Clear()
 	l.change(func() {
-		l.variant, l.flags, l.revoked = variant, flags, ""
+		l.revoked = ""
 		clear(l.lasting)
 	})
+}
+
+// run starts instances of the controller or, if it is not empty, of a variant.
+func (l *Lab) run(variant string, flags []string, instances int) {
+	l.change(func() { l.variant, l.flags = variant, flags })
 	l.startInstances(instances)
 }
 

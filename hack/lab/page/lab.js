@@ -372,5 +372,5 @@
   requestAnimationFrame(frame);
 
   // For tests: what the page shows.
-  window.lab = { player, cluster, tour, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
+  window.lab = { player, cluster, tour, variants, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
 })();
