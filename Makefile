@@ -136,35 +136,34 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 	$(if $(NAMESPACE),kubectl delete --ignore-not-found -n $(NAMESPACE) lease/sample-controller)
 
 # new: only with FULL=1
-MODULES += hack/doctest hack/lab hack/lab/pagetest hack/monitoring hack/variants
+MODULES += hack/doctest hack/lab/pagetest hack/lab/site hack/monitoring hack/variants
 check: test-docs test-lab test-monitoring test-variants
 
 .PHONY: lab
-lab: build-lab ## Watch the controller at work, and break it, on a page in the browser; TEXT=1 also prints each step.
-	@$(BIN)/lab $(if $(TEXT),-text)
+lab: build-lab ## Watch the controller at work, and break it, on a page in the browser, without a cluster.
+	@$(BIN)/lab
 
 .PHONY: build-lab
-build-lab: build
-	@go -C hack/lab build -o ../../$(BIN)/lab .
+build-lab:
+	@go -C hack/lab/site build -o ../../../$(BIN)/lab .
 
 .PHONY: test-lab
-test-lab: build cluster ## Test the lab, except for what a browser shows of its page.
-	go -C hack/lab test $(RACE) -skip TestLab .
-	go -C hack/lab test -count=1 -run TestLab .
-	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording' .
+test-lab: ## Test the lab, except for what a browser shows of its page.
+	go test $(RACE) ./hack/lab
+	go -C hack/lab/site test ./...
+	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording$$' .
 
 .PHONY: test-lab-page
-test-lab-page: build-lab cluster ## Test the page of the lab in a browser: Chromium.
+test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
 	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
 
 .PHONY: lab-record
-lab-record: build cluster ## Record the run that the lab plays until the local Kubernetes is built, and three variants of the controller.
-	go -C hack/lab test -count=1 -run TestLab . -args -record=page/recording.jsonl -record-variants=page/variants
+lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.
+	go -C hack/lab/pagetest test -count=1 -timeout 30m -run 'TestRecordings$$' . -args -record=../page
 
 .PHONY: lab-docs
-lab-docs: ## Write the lab's page in a single file, its exercises, and what each line is for, to docs.
-	go -C hack/lab run . -root=../.. -docs=../../docs
-	go -C hack/variants run ./why ../..
+lab-docs: ## Write the exercises of the lab, and what each line is for, to docs.
+	go -C hack/lab/site run . -root=../../.. -docs=../../../docs
 
 .PHONY: test-variants
 test-variants: ## Test that each variant of the controller, which lacks one thing that it does, is caught by a test.

@@ -1,10 +1,9 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ type action struct {
 	Command string  `json:"command"` // that does the same; {field} is replaced by a field
 	Fields  []field `json:"fields"`
 
-	do func(ctx context.Context, l *lab, v values) error
+	do func(l *Lab, v values) error
 }
 
 // field is an input of an action.
@@ -94,79 +93,40 @@ func (f field) validate(text string) error {
 }
 
 // act does an action, and traces it. It returns the command that does the same.
-func (l *lab) act(ctx context.Context, stop string, a action, body []byte) (command string, err error) {
-	v, err := a.parse(body)
+func (l *Lab) act(stop string, actions []action, name string, body []byte) (command string, err error) {
+	n := slices.IndexFunc(actions, func(a action) bool { return a.Name == name })
+	if n < 0 {
+		return "", fmt.Errorf("%w: there is no %s %q", errInvalid, stop, name)
+	}
+	v, err := actions[n].parse(body)
 	if err != nil {
 		return "", err
 	}
 	if l.isPlaying() {
-		return "", fmt.Errorf("%w: the scenario of a variant is being played", errInvalid)
+		return "", errPlaying
 	}
 	l.acting.Lock()
 	defer l.acting.Unlock()
-	if !l.isLive() {
-		return "", fmt.Errorf("%w: the cluster is not running yet", errInvalid)
-	}
-	return l.perform(ctx, stop, a, v)
+	return l.perform(stop, actions[n], v)
 }
 
 // perform does an action with values, while the lock of those that act is held.
-func (l *lab) perform(ctx context.Context, stop string, a action, v values) (command string, err error) {
+func (l *Lab) perform(stop string, a action, v values) (command string, err error) {
 	command = a.Command
 	for name, value := range v {
 		command = strings.ReplaceAll(command, "{"+name+"}", value)
 	}
-	if pid := l.pid(v["pod"]); pid > 0 {
-		command = strings.ReplaceAll(command, "{pid}", strconv.Itoa(pid))
-	}
-	s := Step{Source: wire, Stop: stop, Kind: stop, Name: a.Name, What: a.Label, Raw: command}
-	if lane := v["lane"]; lane != "" {
-		s.Lane = lane
-	}
+	s := Step{Source: wire, Stop: stop, Kind: stop, Name: a.Name, What: a.Label, Raw: command, Lane: v["lane"]}
 	var details []string
 	for _, f := range a.Fields {
 		details = append(details, f.Name+" "+v[f.Name])
 	}
 	s.Why = strings.Join(details, ", ")
 	l.record(s)
-	if err := a.do(ctx, l, v); err != nil {
+	if err := a.do(l, v); err != nil {
 		s.Error, s.What = err.Error(), a.Label+" failed"
 		l.record(s)
 		return command, err
 	}
 	return command, nil
-}
-
-// isPlaying reports whether the scenario of a variant is being played.
-func (l *lab) isPlaying() bool {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return l.variant.isPlaying()
-}
-
-func (l *lab) isLive() bool {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	return l.phase == live
-}
-
-// pid returns the process ID of an instance, or of the leader if there is no name, and 0 if there is none.
-func (l *lab) pid(name string) int {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	for _, i := range l.instances {
-		if i.process != nil && (i.name == name || name == "" && i.leader) {
-			return i.process.Pid
-		}
-	}
-	return 0
-}
-
-// find returns the action of a name.
-func find(actions []action, name string) (action, bool) {
-	i := slices.IndexFunc(actions, func(a action) bool { return a.Name == name })
-	if i < 0 {
-		return action{}, false
-	}
-	return actions[i], true
 }

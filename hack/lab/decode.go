@@ -1,83 +1,65 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"iter"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
 	"k8s.io/sample-controller/pkg/ownership"
 )
 
-var decoder = func() runtime.Decoder {
-	types := runtime.NewScheme()
-	utilruntime.Must(scheme.AddToScheme(types))
-	utilruntime.Must(samplescheme.AddToScheme(types))
-	return serializer.NewCodecFactory(types).UniversalDeserializer()
-}()
+// object is any object.
+type object = unstructured.Unstructured
 
-// decoded is what a step shows of an object.
-type decoded struct {
-	namespace, name, resourceVersion string
-	owner                            string // namespace/name of the Foo that controls it, or that it is about
-	message                          string // of a Status
-	raw                              string
-	initialEventsEnd                 bool
+// described is what a step shows of an object.
+type described struct {
+	object           string // namespace/name
+	resourceVersion  string
+	owner            string // namespace/name of the Foo that controls it, or that it is about
+	raw              string
+	initialEventsEnd bool
 }
 
-// decode returns what a step shows of an object in JSON or protobuf.
-func decode(content []byte) (decoded, bool) {
-	object, _, err := decoder.Decode(content, nil, nil)
-	if err != nil {
-		return decoded{}, false
+// describe returns what a step shows of an object.
+func describe(o *object) described {
+	d := described{
+		object: objectName(o.GetNamespace(), o.GetName()), resourceVersion: o.GetResourceVersion(),
+		initialEventsEnd: o.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true",
 	}
-	return describe(object), true
-}
-
-func describe(object runtime.Object) decoded {
-	if status, ok := object.(*metav1.Status); ok {
-		return decoded{message: status.Message, raw: summary(status.Status, "reason", status.Reason, "message", status.Message)}
-	}
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return decoded{}
-	}
-	d := decoded{namespace: accessor.GetNamespace(), name: accessor.GetName(), resourceVersion: accessor.GetResourceVersion(),
-		initialEventsEnd: accessor.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"}
-	switch object := object.(type) {
-	case *samplev1alpha1.Foo:
-		d.owner = objectName(d.namespace, d.name)
-		d.raw = summary("Foo", "generation", object.Generation, "spec", object.Spec, "status", object.Status)
-	case *appsv1.Deployment:
-		if controller := ownership.ControllerRef(object); controller != nil {
-			d.owner = objectName(d.namespace, controller.Name)
+	at := func(path ...string) any { return nested(o, path...) }
+	switch o.GetKind() {
+	case "Foo":
+		d.owner = d.object
+		d.raw = summary("Foo", "generation", o.GetGeneration(), "spec", at("spec"), "status", at("status"))
+	case "Deployment":
+		if controller := ownership.ControllerRef(o); controller != nil {
+			d.owner = objectName(o.GetNamespace(), controller.Name)
 		}
-		var images []string
-		for _, container := range object.Spec.Template.Spec.Containers {
-			images = append(images, container.Image)
+		var images []any
+		containers, _ := at("spec", "template", "spec", "containers").([]any)
+		for _, container := range containers {
+			images = append(images, container.(map[string]any)["image"])
 		}
-		d.raw = summary("Deployment", "generation", object.Generation, "controller", d.owner, "replicas", object.Spec.Replicas, "images", images,
-			"availableReplicas", object.Status.AvailableReplicas, "observedGeneration", object.Status.ObservedGeneration)
-	case *corev1.Event:
-		d.owner = objectName(object.InvolvedObject.Namespace, object.InvolvedObject.Name)
-		d.raw = summary("Event", "type", object.Type, "reason", object.Reason, "message", object.Message)
+		d.raw = summary("Deployment", "generation", o.GetGeneration(), "controller", d.owner, "replicas", at("spec", "replicas"), "images", images,
+			"availableReplicas", at("status", "availableReplicas"), "observedGeneration", at("status", "observedGeneration"))
+	case "Event":
+		namespace, _ := at("involvedObject", "namespace").(string)
+		name, _ := at("involvedObject", "name").(string)
+		d.owner = objectName(namespace, name)
+		d.raw = summary("Event", "type", at("type"), "reason", at("reason"), "message", at("message"))
 	}
 	return d
+}
+
+// nested returns a field, or nil.
+func nested(o *object, path ...string) any {
+	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	return value
 }
 
 // summary returns a kind with names and values as compact JSON.
@@ -95,65 +77,9 @@ func summary(kind string, namesAndValues ...any) string {
 	return text.String()
 }
 
-// event is an event of a watch.
-type event struct {
-	decoded
-	object    string // namespace/name
-	eventType string // ADDED, MODIFIED, DELETED, BOOKMARK or ERROR
-}
-
-// frames splits the response to a watch into events.
-type frames struct {
-	isProtobuf bool
-	rest       []byte // without the complete events
-}
-
-// split yields the events that are complete with further content.
-func (f *frames) split(content []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		f.rest = append(f.rest, content...)
-		for size := frameSize(f.rest, f.isProtobuf); size > 0; size = frameSize(f.rest, f.isProtobuf) {
-			frame := bytes.Clone(f.rest[:size])
-			f.rest = f.rest[size:]
-			if !yield(frame) {
-				return
-			}
-		}
+func objectName(namespace, name string) string {
+	if namespace == "" {
+		return name
 	}
-}
-
-// frameSize returns the size of the first event of a watch, or 0 if it is not complete.
-func frameSize(content []byte, isProtobuf bool) int {
-	if !isProtobuf {
-		return bytes.IndexByte(content, '\n') + 1
-	}
-	const header = 4
-	if len(content) < header {
-		return 0
-	}
-	size := header + int(binary.BigEndian.Uint32(content))
-	if len(content) < size {
-		return 0
-	}
-	return size
-}
-
-// decodeEvent returns an event of a watch, framed as it was sent.
-func decodeEvent(frame []byte, isProtobuf bool) event {
-	var watched metav1.WatchEvent
-	if isProtobuf {
-		if watched.Unmarshal(frame[4:]) != nil { // after its size
-			return event{eventType: "ERROR"}
-		}
-	} else if json.Unmarshal(frame, &watched) != nil {
-		return event{eventType: "ERROR"}
-	}
-	e := event{eventType: watched.Type}
-	if watched.Object.Object != nil {
-		e.decoded = describe(watched.Object.Object)
-	} else {
-		e.decoded, _ = decode(watched.Object.Raw)
-	}
-	e.object = objectName(e.namespace, e.name)
-	return e
+	return namespace + "/" + name
 }

@@ -1,86 +1,16 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"encoding/json"
 	"fmt"
-	"io/fs"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 )
 
-// exercise is an exercise as the page shows it. Its check is in the table of checks.
-type exercise struct {
-	ID               string   `json:"id"`
-	Title            string   `json:"title"`
-	Task             string   `json:"task"`
-	Question         string   `json:"question"`
-	Choices          []string `json:"choices,omitempty"`
-	Answer           int      `json:"answer,omitempty"` // index of the right choice
-	Number           *int     `json:"number,omitempty"` // to enter, without choices
-	Explanation      string   `json:"explanation"`
-	Misunderstanding string   `json:"misunderstanding,omitempty"` // anchor in docs/controller-client-go.md
-	Variant          string   `json:"variant,omitempty"`          // ID of the variant that shows what happens otherwise
-}
-
-func readExercises() ([]exercise, error) {
-	content, err := fs.ReadFile(pageFiles(), exercisesFile)
-	if err != nil {
-		return nil, err
-	}
-	var all []exercise
-	if err := json.Unmarshal(content, &all); err != nil {
-		return nil, fmt.Errorf("%s: %w", exercisesFile, err)
-	}
-	return all, nil
-}
-
-// exercisesMarkdown returns the exercises as a document, with the answers folded.
-func exercisesMarkdown(all []exercise, variantAnchors map[string]string) string {
-	var text strings.Builder
-	text.WriteString(`# Exercises
-
-` + "`make lab`" + ` shows the controller at work, and lets you break it; the page has these exercises, and checks from what it sees whether you have
-done them. Answer each question before you open the answer.
-
-<!-- Generated from hack/lab/page/exercises.json by make lab-docs. -->
-`)
-	for i, e := range all {
-		fmt.Fprintf(&text, "\n## %d. %s\n\n%s\n\n**%s**\n\n", i+1, e.Title, e.Task, e.Question)
-		answer := ""
-		for n, choice := range e.Choices {
-			letter := string(rune('a' + n))
-			fmt.Fprintf(&text, "- %s) %s\n", letter, choice)
-			if n == e.Answer {
-				answer = letter + ")"
-			}
-		}
-		if e.Number != nil {
-			answer = strconv.Itoa(*e.Number) + "."
-		} else {
-			text.WriteString("\n")
-		}
-		explanation := e.Explanation
-		if e.Misunderstanding != "" {
-			explanation += " ([more](controller-client-go.md" + e.Misunderstanding + "))"
-		}
-		if e.Variant != "" {
-			explanation += " ([the controller without it](why.md#" + variantAnchors[e.Variant] + "))"
-		}
-		fmt.Fprintf(&text, "<details><summary>Answer</summary>\n\n%s %s\n\n</details>\n", answer, explanation)
-	}
-	return text.String()
-}
-
-// exercises checks the exercises that are active.
-type exercises struct {
-	lock   sync.Mutex
-	states []exerciseState
-}
+// exercises are the states of the exercises.
+type exercises []exerciseState
 
 type exerciseState struct {
 	ID     string `json:"id"`
@@ -91,43 +21,30 @@ type exerciseState struct {
 	seen []Step // since it is active
 }
 
-func newExercises() (*exercises, error) {
-	all, err := readExercises()
-	if err != nil {
-		return nil, err
+func newExercises() (e exercises) {
+	for _, id := range slices.Sorted(maps.Keys(checks)) {
+		e = append(e, exerciseState{ID: id})
 	}
-	e := &exercises{}
-	for _, exercise := range all {
-		e.states = append(e.states, exerciseState{ID: exercise.ID})
-	}
-	return e, nil
+	return e
 }
 
-func (e *exercises) state() []exerciseState {
-	e.lock.Lock()
-	defer e.lock.Unlock()
-	return slices.Clone(e.states)
-}
+func (e exercises) state() []exerciseState { return slices.Clone(e) }
 
 // set begins an exercise anew, or ends it, and reports whether there is one of that ID.
-func (e *exercises) set(id string, active bool) bool {
-	e.lock.Lock()
-	defer e.lock.Unlock()
-	i := slices.IndexFunc(e.states, func(s exerciseState) bool { return s.ID == id })
+func (e exercises) set(id string, active bool) error {
+	i := slices.IndexFunc(e, func(s exerciseState) bool { return s.ID == id })
 	if i < 0 {
-		return false
+		return fmt.Errorf("%w: there is no exercise %q", errInvalid, id)
 	}
-	e.states[i] = exerciseState{ID: id, Active: active}
-	return true
+	e[i] = exerciseState{ID: id, Active: active}
+	return nil
 }
 
 // check checks the active exercises, after further steps, and returns a step for each that passes now.
-func (e *exercises) check(steps []Step) (passed []Step) {
-	e.lock.Lock()
-	defer e.lock.Unlock()
-	for i := range e.states {
-		s := &e.states[i]
-		if !s.Active || s.Passed || len(steps) == 0 {
+func (e exercises) check(steps []Step) (passed []Step) {
+	for i := range e {
+		s := &e[i]
+		if !s.Active || s.Passed {
 			continue
 		}
 		s.seen = append(s.seen, steps...)

@@ -1,20 +1,21 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/sample-controller/hack/cluster/faults"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 // injector injects faults into the next writes, and delays requests.
@@ -27,7 +28,7 @@ type injector struct {
 // injection is a fault of the next write.
 type injection struct {
 	name  string
-	fault faults.Fault
+	fault simulation.Fault
 }
 
 func (i *injector) add(count int, injected injection) {
@@ -51,31 +52,39 @@ func (i *injector) reset() {
 	i.next, i.delay = nil, 0
 }
 
-// handle is a faults.Fault.
-func (i *injector) handle(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// take returns the fault of a request.
+func (i *injector) take(isWrite bool) (injected injection) {
 	i.lock.Lock()
-	delay, injected := i.delay, injection{fault: passOn}
-	if r.Method != http.MethodGet && len(i.next) > 0 {
+	defer i.lock.Unlock()
+	if isWrite && len(i.next) > 0 {
 		injected, i.next = i.next[0], i.next[1:]
 	}
-	i.lock.Unlock()
-	if response, ok := w.(*responseWriter); ok {
-		response.fault = injected.name
-	}
-	if delay > 0 {
-		sleep(r.Context(), delay)
-	}
-	injected.fault(w, r, next)
+	injected.fault.Delay += i.delay
+	return injected
 }
 
-func passOn(w http.ResponseWriter, r *http.Request, next http.Handler) { next.ServeHTTP(w, r) }
-
-// sleep returns after a duration, or when ctx is done.
-func sleep(ctx context.Context, duration time.Duration) {
-	select {
-	case <-time.After(duration):
-	case <-ctx.Done():
+// faultOf returns what happens to a request of an instance, and the name of the fault if one was injected.
+func (l *Lab) faultOf(r simulation.Request) (name string, f simulation.Fault) {
+	if r.Resource != foos && r.Resource != deployments {
+		return "", f
 	}
+	l.lock.Lock()
+	isForbidden := r.Resource == deployments && r.Verb == l.revoked
+	l.lock.Unlock()
+	if isForbidden {
+		return "", simulation.Fault{Response: apierrors.NewForbidden(r.GroupResource(), r.Name, fmt.Errorf(
+			"User %q cannot %s resource %q in API group %q in the namespace %q", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
+	}
+	injected := l.injector.take(r.IsWrite())
+	return injected.name, injected.fault
+}
+
+// injectedError returns what the API server responds with instead of applying a write.
+func injectedError(code string) error {
+	number, _ := strconv.Atoi(code) // It is one of the options.
+	reason := map[int]metav1.StatusReason{http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusConflict: metav1.StatusReasonConflict, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests}[number]
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(number), Reason: reason, Message: "injected by the lab"}}
 }
 
 var (
@@ -83,185 +92,187 @@ var (
 	instanceField = field{Name: "pod", Default: "a", Options: []string{"a", "b"}}
 )
 
-// watchFaults are the faults of watches that last.
-var watchFaults = []string{"cutWatch/" + foos, "cutWatch/" + deployments, "holdWatch/" + foos, "holdWatch/" + deployments}
+// The faults of watches, which last. They are remembered with the lane.
+const (
+	cutWatch  = "cutWatch"
+	holdWatch = "holdWatch"
+)
 
-// proxyOnly says that no command does the same.
-const proxyOnly = "(in the proxy)"
+// applyWatchFault applies a fault that is remembered to a connection.
+func applyWatchFault(c *simulation.Connection, fault string) {
+	switch name, lane, _ := strings.Cut(fault, "/"); name {
+	case cutWatch:
+		c.CutWatch(lane)
+	case holdWatch:
+		c.HoldWatch(lane)
+	}
+}
+
+const (
+	// inAPIServer and inBrowser say where a fault happens: no command of kubectl does the same.
+	inAPIServer = "(in the API server)"
+	inBrowser   = "(in the browser: the process is a Web Worker)"
+)
 
 // faultActions are the faults, and what ends them.
 var faultActions = []action{
 	{
-		Name: "cutWatch", Label: "Cut a watch", Command: proxyOnly, Fields: []field{laneField},
-		do: func(_ context.Context, l *lab, v values) error {
-			return l.eachInstance(func(i *instance) { i.proxy.InterruptWatches(v["lane"]) }, "cutWatch/"+v["lane"])
-		},
+		Name: cutWatch, Label: "Cut a watch", Command: inAPIServer, Fields: []field{laneField},
+		do: func(l *Lab, v values) error { return l.injectWatchFault(cutWatch + "/" + v["lane"]) },
 	},
 	{
-		Name: "healWatch", Label: "Heal the watches", Command: proxyOnly,
+		Name: "healWatch", Label: "Heal the watches", Command: inAPIServer,
 		Fields: []field{{Name: "relist", Default: "yes", Options: []string{"yes", "no"}}},
-		do: func(_ context.Context, l *lab, v values) error {
-			l.removeLasting(watchFaults...)
-			return l.eachInstance(func(i *instance) { i.proxy.ResumeWatches(v["relist"] == "yes") })
-		},
-	},
-	{
-		Name: "holdWatch", Label: "Hold a watch's events", Command: proxyOnly, Fields: []field{laneField},
-		do: func(_ context.Context, l *lab, v values) error {
-			return l.eachInstance(func(i *instance) { i.proxy.HoldWatches(v["lane"]) }, "holdWatch/"+v["lane"])
-		},
-	},
-	{
-		Name: "releaseWatch", Label: "Release them", Command: proxyOnly,
-		do: func(_ context.Context, l *lab, _ values) error {
-			l.removeLasting(watchFaults...)
-			return l.eachInstance(func(i *instance) { i.proxy.ReleaseWatches() })
-		},
-	},
-	{
-		Name: "failWrite", Label: "Fail the next writes", Command: proxyOnly,
-		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
-		do: func(_ context.Context, l *lab, v values) error {
-			reason := map[string]metav1.StatusReason{"500": metav1.StatusReasonInternalError, "409": metav1.StatusReasonConflict,
-				"429": metav1.StatusReasonTooManyRequests}[v["code"]]
-			l.injector.add(v.number("count"), injection{"failWrite", faults.RejectWithMessage(v.number("code"), reason, "injected by the lab")})
-			return nil
-		},
-	},
-	{
-		Name: "delayWrite", Label: "Delay the next write", Command: proxyOnly,
-		Fields: []field{{Name: "seconds", Default: "3", Type: "number", Min: 1, Max: 60}},
-		do: func(_ context.Context, l *lab, v values) error {
-			delay := time.Duration(v.number("seconds")) * time.Second
-			l.injector.add(1, injection{"delayWrite", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-				sleep(r.Context(), delay)
-				next.ServeHTTP(w, r)
-			}})
-			return nil
-		},
-	},
-	{
-		Name: "loseResponse", Label: "Lose the next write's response", Command: proxyOnly,
-		do: func(_ context.Context, l *lab, _ values) error {
-			l.injector.add(1, injection{"loseResponse", faults.DropResponse})
-			return nil
-		},
-	},
-	{
-		Name: "slow", Label: "Slow API server", Command: proxyOnly,
-		Fields: []field{{Name: "milliseconds", Default: "500", Type: "number", Max: 5000}},
-		do: func(_ context.Context, l *lab, v values) error {
-			l.injector.setDelay(time.Duration(v.number("milliseconds")) * time.Millisecond)
-			l.removeLasting("slow")
-			if v.number("milliseconds") > 0 {
-				l.addLasting("slow")
+		do: func(l *Lab, v values) error {
+			if v["relist"] == "yes" {
+				l.cluster.ExpireWatches()
 			}
+			return l.healWatches()
+		},
+	},
+	{
+		Name: holdWatch, Label: "Hold a watch's events", Command: inAPIServer, Fields: []field{laneField},
+		do: func(l *Lab, v values) error { return l.injectWatchFault(holdWatch + "/" + v["lane"]) },
+	},
+	{
+		Name: "releaseWatch", Label: "Release them", Command: inAPIServer,
+		do: func(l *Lab, _ values) error { return l.healWatches() },
+	},
+	{
+		Name: "failWrite", Label: "Fail the next writes", Command: inAPIServer,
+		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
+		do: func(l *Lab, v values) error {
+			l.injector.add(v.number("count"), injection{"failWrite", simulation.Fault{Response: injectedError(v["code"])}})
 			return nil
 		},
 	},
 	{
-		Name: "kill", Label: "Kill the controller", Command: "kill -KILL {pid}", Fields: []field{instanceField},
-		do: func(_ context.Context, l *lab, v values) error { return l.withInstance(v["pod"], l.kill) },
+		Name: "delayWrite", Label: "Delay the next write", Command: inAPIServer,
+		Fields: []field{{Name: "seconds", Default: "3", Type: "number", Min: 1, Max: 60}},
+		do: func(l *Lab, v values) error {
+			l.injector.add(1, injection{"delayWrite", simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second}})
+			return nil
+		},
 	},
 	{
-		Name: "freeze", Label: "Freeze it", Command: "kill -STOP {pid}", Fields: []field{instanceField},
-		do: func(_ context.Context, l *lab, v values) error { return l.withInstance(v["pod"], l.freeze) },
+		Name: "loseResponse", Label: "Lose the next write's response", Command: inAPIServer,
+		do: func(l *Lab, _ values) error {
+			l.injector.add(1, injection{"loseResponse", simulation.Fault{Lost: true}})
+			return nil
+		},
 	},
 	{
-		Name: "thaw", Label: "Thaw it", Command: "kill -CONT {pid}", Fields: []field{instanceField},
-		do: func(_ context.Context, l *lab, v values) error { return l.withInstance(v["pod"], l.thaw) },
-	},
-	{
-		Name: "restart", Label: "Restart it", Command: "kill -KILL {pid}; sample-controller …", Fields: []field{instanceField},
-		do: func(_ context.Context, l *lab, v values) error {
-			return l.withInstance(v["pod"], func(i *instance) error {
-				if err := l.kill(i); err != nil {
-					return err
+		Name: "slow", Label: "Slow API server", Command: inAPIServer,
+		Fields: []field{{Name: "milliseconds", Default: "500", Type: "number", Max: 5000}},
+		do: func(l *Lab, v values) error {
+			l.injector.setDelay(time.Duration(v.number("milliseconds")) * time.Millisecond)
+			l.change(func() {
+				delete(l.lasting, "slow")
+				if v.number("milliseconds") > 0 {
+					l.lasting["slow"] = true
 				}
-				return l.start(i)
+			})
+			return nil
+		},
+	},
+	{
+		Name: "kill", Label: "Kill the controller", Command: inBrowser, Fields: []field{instanceField},
+		do: func(l *Lab, v values) error {
+			return l.withInstance(v["pod"], func(i *instance) error { l.kill(i); return nil })
+		},
+	},
+	{
+		Name: "freeze", Label: "Freeze it", Command: inBrowser, Fields: []field{instanceField},
+		do: func(l *Lab, v values) error { return l.withInstance(v["pod"], l.freeze) },
+	},
+	{
+		Name: "thaw", Label: "Thaw it", Command: inBrowser, Fields: []field{instanceField},
+		do: func(l *Lab, v values) error { return l.withInstance(v["pod"], l.thaw) },
+	},
+	{
+		Name: "restart", Label: "Restart it", Command: inBrowser, Fields: []field{instanceField},
+		do: func(l *Lab, v values) error {
+			return l.withInstance(v["pod"], func(i *instance) error {
+				l.kill(i)
+				l.start(i)
+				return nil
 			})
 		},
 	},
 	{
 		Name: "replicas", Label: "Run replicas", Command: "kubectl scale -n sample-controller deployment/sample-controller --replicas={count}",
 		Fields: []field{{Name: "count", Default: "2", Options: []string{"1", "2"}}},
-		do: func(_ context.Context, l *lab, v values) error {
+		do: func(l *Lab, v values) error {
 			l.stopInstances()
-			l.removeLasting(watchFaults...)
-			return l.startInstances(v.number("count"))
-		},
-	},
-	{
-		Name: "killLeader", Label: "Kill the leader", Command: "kill -KILL {pid}",
-		do: func(_ context.Context, l *lab, _ values) error {
-			pid := l.pid("")
-			leader := slices.IndexFunc(l.instances, func(i *instance) bool { return i.process.Pid == pid })
-			if leader < 0 {
-				return fmt.Errorf("%w: there is no leader", errInvalid)
+			if err := l.healWatches(); err != nil {
+				return err
 			}
-			return l.kill(l.instances[leader])
+			l.startInstances(v.number("count"))
+			return nil
 		},
 	},
 	{
-		Name: "revoke", Label: "Revoke a permission", Command: "kubectl edit clusterrole/" + user,
+		Name: "killLeader", Label: "Kill the leader", Command: inBrowser,
+		do: func(l *Lab, _ values) error {
+			return l.withInstance("", func(i *instance) error { l.kill(i); return nil })
+		},
+	},
+	{
+		Name: "revoke", Label: "Revoke a permission", Command: "kubectl edit clusterrole/sample-controller",
 		Fields: []field{{Name: "verb", Default: "create", Options: []string{"create", "patch", "delete"}}},
-		do: func(ctx context.Context, l *lab, v values) error {
-			var rules []rbacv1.PolicyRule
-			for _, rule := range l.rules {
-				if slices.Contains(rule.Resources, deployments) {
-					rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool { return verb == v["verb"] })
-				}
-				rules = append(rules, rule)
-			}
-			l.addLasting("revoke")
-			return l.setRules(ctx, rules)
+		do: func(l *Lab, v values) error {
+			l.change(func() { l.revoked, l.lasting["revoke"] = v["verb"], true })
+			return nil
 		},
 	},
 	{
-		Name: "grant", Label: "Grant it again", Command: "kubectl edit clusterrole/" + user,
-		do: func(ctx context.Context, l *lab, _ values) error {
-			l.removeLasting("revoke")
-			return l.setRules(ctx, l.rules)
+		Name: "grant", Label: "Grant it again", Command: "kubectl edit clusterrole/sample-controller",
+		do: func(l *Lab, _ values) error {
+			l.change(func() {
+				l.revoked = ""
+				delete(l.lasting, "revoke")
+			})
+			return nil
 		},
 	},
 }
 
-func (l *lab) setRules(ctx context.Context, rules []rbacv1.PolicyRule) error {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
-	_, err := l.kubeClient.RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
-	return err
-}
-
-// eachInstance does something to all instances, and remembers the faults that last.
-func (l *lab) eachInstance(do func(*instance), lasting ...string) error {
+// injectWatchFault applies a fault of watches to all instances, and remembers it.
+func (l *Lab) injectWatchFault(fault string) error {
 	for _, i := range l.instances {
-		do(i)
+		applyWatchFault(i.connection, fault)
 	}
-	l.addLasting(lasting...)
+	l.change(func() { l.lasting[fault] = true })
 	return nil
 }
 
-func (l *lab) withInstance(name string, do func(*instance) error) error {
-	n := slices.IndexFunc(l.instances, func(i *instance) bool { return i.name == name })
-	if n < 0 {
+// healWatches ends all faults of watches.
+func (l *Lab) healWatches() error {
+	l.change(func() {
+		for _, fault := range []string{cutWatch, holdWatch} {
+			delete(l.lasting, fault+"/"+foos)
+			delete(l.lasting, fault+"/"+deployments)
+		}
+	})
+	for _, i := range l.instances {
+		i.connection.Heal()
+	}
+	return nil
+}
+
+// errNoLeader is the error of what only a leader can be told.
+var errNoLeader = errors.New("no instance leads")
+
+// withInstance does something to the instance of a name or, without a name, to the leader.
+func (l *Lab) withInstance(name string, do func(*instance) error) error {
+	l.lock.Lock()
+	i := l.find(name)
+	l.lock.Unlock()
+	switch {
+	case i == nil && name == "":
+		return errNoLeader
+	case i == nil:
 		return fmt.Errorf("%w: there is no instance %s", errInvalid, name)
 	}
-	return do(l.instances[n])
-}
-
-// addLasting and removeLasting keep the faults that last.
-func (l *lab) addLasting(lasting ...string) {
-	l.change(func() {
-		for _, name := range lasting {
-			l.lasting[name] = true
-		}
-	})
-}
-
-func (l *lab) removeLasting(lasting ...string) {
-	l.change(func() {
-		for _, name := range lasting {
-			delete(l.lasting, name)
-		}
-	})
+	return do(i)
 }

@@ -1,95 +1,65 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
-import (
-	"context"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "sync"
 
-// The modes of a gate.
-const (
-	run  = "run"
-	slow = "slow"
-	step = "step"
-)
-
-// gate is slow motion: it makes requests and events wait for some seconds each, or for a click.
+// gate makes requests and events wait while it is closed.
 type gate struct {
-	isClosed atomic.Bool
-
 	lock    sync.Mutex
-	mode    string
-	delay   time.Duration
+	closed  bool
 	waiting []chan struct{}
 	changed func()
 }
 
-func newGate(changed func()) *gate { return &gate{mode: run, changed: changed} }
-
-// closed reports whether anything has to wait.
-func (g *gate) closed() bool { return g.isClosed.Load() }
-
-// set sets the mode. With run, everything that waits continues.
-func (g *gate) set(mode string, delay time.Duration) {
+// set opens or closes the gate. When it opens, everything that waits continues.
+func (g *gate) set(closed bool) {
 	g.lock.Lock()
-	g.mode, g.delay = mode, delay
-	g.isClosed.Store(mode != run)
-	if mode != step {
-		for _, waiting := range g.waiting {
-			close(waiting)
-		}
-		g.waiting = nil
+	g.closed = closed
+	if !closed {
+		g.letThrough(len(g.waiting))
 	}
 	g.lock.Unlock()
 	g.changed()
 }
 
-// release lets the oldest that wait for a click continue.
-func (g *gate) release(count int) {
+// release lets the one that has waited longest continue.
+func (g *gate) release() {
 	g.lock.Lock()
-	count = min(count, len(g.waiting))
+	g.letThrough(min(1, len(g.waiting)))
+	g.lock.Unlock()
+	g.changed()
+}
+
+func (g *gate) letThrough(count int) {
 	for _, waiting := range g.waiting[:count] {
 		close(waiting)
 	}
-	g.waiting = slices.Delete(g.waiting, 0, count)
-	g.lock.Unlock()
-	g.changed()
+	g.waiting = g.waiting[count:]
 }
 
-func (g *gate) state() (mode string, delay time.Duration, waiting int) {
+// held returns how many wait.
+func (g *gate) held() int {
 	g.lock.Lock()
 	defer g.lock.Unlock()
-	return g.mode, g.delay, len(g.waiting)
+	return len(g.waiting)
 }
 
-// wait returns when the caller may continue, or ctx is done.
-func (g *gate) wait(ctx context.Context) {
+// wait returns when the caller may continue. If it has to wait, it calls held first.
+func (g *gate) wait(held func()) (waited bool) {
 	released := make(chan struct{})
 	g.lock.Lock()
-	mode, delay := g.mode, g.delay
-	if mode == step {
+	closed := g.closed
+	if closed {
 		g.waiting = append(g.waiting, released)
 	}
 	g.lock.Unlock()
+	if !closed {
+		return false
+	}
+	held()
 	g.changed()
-	var elapsed <-chan time.Time
-	switch mode {
-	case run:
-		return
-	case slow:
-		elapsed = time.After(delay)
-	}
-	select {
-	case <-released:
-	case <-elapsed:
-	case <-ctx.Done():
-		g.lock.Lock()
-		g.waiting = slices.DeleteFunc(g.waiting, func(waiting chan struct{}) bool { return waiting == released })
-		g.lock.Unlock()
-	}
+	<-released
+	return true
 }

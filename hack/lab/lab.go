@@ -1,284 +1,257 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package lab is the API server of the lab: a simulated cluster in which the controller runs, and everything that can be done to both. It
+// turns what happens into steps. The page has each instance of the controller, and this package, in a Web Worker of its own.
+package lab
 
 import (
-	"bytes"
-	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/apimachinery/pkg/watch"
 
-	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
-
-	"k8s.io/sample-controller/hack/cluster"
-	"k8s.io/sample-controller/hack/variants"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
-// The phases of a lab.
+// Host runs the processes of the instances, and shows what happens. Its methods do not wait.
+type Host interface {
+	// Start starts a process of an instance: the controller or, if it is not empty, a variant of it.
+	Start(pod, variant string, flags []string)
+	Kill(pod string)
+	Freeze(pod string)
+	Thaw(pod string)
+	Steps(steps []Step)
+	State(s State)
+}
+
+// State is what the page shows beside the steps.
+type State struct {
+	Pods      []podState      `json:"pods"`
+	Held      int             `json:"held"` // requests and events
+	FaultsOn  []string        `json:"faultsOn"`
+	Acts      []action        `json:"acts"`
+	Faults    []action        `json:"faults"`
+	Exercises []exerciseState `json:"exercises"`
+	Variant   *variantState   `json:"variant,omitempty"`
+}
+
+type podState struct {
+	Name   string `json:"name"`
+	State  string `json:"state"`
+	Leader bool   `json:"leader"`
+}
+
 const (
-	building = "building"
-	starting = "starting"
-	live     = "live"
-	failed   = "failed"
+	// tickPeriod is the interval at which delays are taken to elapse, and exercises are checked.
+	tickPeriod = 50 * time.Millisecond
+	// keptSteps is how many steps of the past are kept. Up to twice as many are.
+	keptSteps = 20_000
 )
 
-// followPeriod is how long steps are collected before exercises are checked.
-const followPeriod = 100 * time.Millisecond
+// Lab is a cluster with the controller.
+type Lab struct {
+	host    Host
+	cluster simulation.Cluster
+	gate    *gate
 
-// user is the user of the controller, and the name of its permissions.
-const user = "sample-controller"
+	acts, faults []action
 
-// lab is a local Kubernetes with the controller, and the stream of what happens in it.
-type lab struct {
-	root, binDir string
-	stream       *stream
-	merger       *merger
-	gate         *gate
-	injector     *injector
-	exercises    *exercises
+	acting   sync.Mutex // is held by acts, faults and scenarios: one at a time
+	injector injector
 
-	cluster      *cluster.Cluster // these are set before the phase is live
-	kubeClient   kubernetes.Interface
-	sampleClient clientset.Interface
-	rules        []rbacv1.PolicyRule
-
-	variants map[string]variants.Variant // by their ID
-	starts   chan variants.Variant       // for playVariants
-
-	acting     sync.Mutex // is held by acts, faults and scenarios: one at a time
-	program    program    // is guarded by acting
-	lock       sync.Mutex
-	phase      string
-	progress   string
+	lock       sync.Mutex // guards what follows. It is never held while the cluster is called.
+	tracer     *tracer
+	exercises  exercises
+	steps      []Step        // the newest ones
+	more       chan struct{} // It is closed, and replaced, when there are more.
 	instances  []*instance
-	lasting    map[string]bool // faults, as NAME or NAME/LANE
-	variant    *variantState   // that runs, or whose scenario is played
+	variant    string   // that runs instead of the controller, or empty
+	flags      []string // of the instances
+	lasting    map[string]bool
+	revoked    string // the verb that is forbidden for Deployments, if any
+	played     *variantState
 	endVariant func()
-	changes    chan struct{}
 }
 
-func newLab(root string) (*lab, error) {
-	l := &lab{root: root, binDir: filepath.Join(root, ".build", "bin"), stream: newStream(), merger: newMerger(), injector: &injector{},
-		phase: building, lasting: map[string]bool{}, endVariant: func() {}, changes: make(chan struct{}),
-		variants: map[string]variants.Variant{}, starts: make(chan variants.Variant, 1)}
-	l.gate = newGate(l.changed)
-	l.program = l.controller()
-	all, err := variants.All()
-	if err != nil {
-		return nil, err
+// New returns a lab whose controller has not been started. code is what code.json has: where the functions of this project are.
+func New(host Host, code []byte) (*Lab, error) {
+	var s sources
+	if err := json.Unmarshal(code, &s); err != nil {
+		return nil, fmt.Errorf("code.json: %w", err)
 	}
-	for _, v := range all {
-		l.variants[v.ID] = v
+	l := &Lab{
+		host: host, cluster: simulation.NewCluster(), acts: acts, faults: faultActions, tracer: newTracer(s), exercises: newExercises(), more: make(chan struct{}),
+		lasting: map[string]bool{}, endVariant: func() {},
 	}
-	l.exercises, err = newExercises()
-	return l, err
+	l.gate = &gate{changed: l.changed}
+	l.cluster.Observe(func(resource string, eventType watch.EventType, o *object) {
+		if resource == foos || resource == deployments {
+			l.trace(func(t *tracer) { t.store(resource, string(eventType), describe(o)) })
+		}
+	})
+	return l, nil
 }
 
-// changed wakes those who wait for a change of the state.
-func (l *lab) changed() {
+// Run starts a single instance of the controller, and traces what happens. It does not return.
+func (l *Lab) Run() {
+	l.acting.Lock()
+	l.startInstances(1)
+	l.acting.Unlock()
+	checked := int64(0)
+	for range time.Tick(tickPeriod) {
+		l.trace(func(*tracer) {})
+		steps, _ := l.after(checked)
+		if len(steps) == 0 {
+			continue
+		}
+		checked = steps[len(steps)-1].Seq
+		l.lock.Lock()
+		passed := l.exercises.check(steps)
+		l.lock.Unlock()
+		for _, s := range passed {
+			l.record(s)
+			l.changed()
+		}
+	}
+}
+
+// trace adds steps.
+func (l *Lab) trace(trace func(*tracer)) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	close(l.changes)
-	l.changes = make(chan struct{})
+	l.tracer.advance(time.Now())
+	trace(l.tracer)
+	steps := l.tracer.take()
+	if len(steps) == 0 {
+		return
+	}
+	if len(l.steps) > 2*keptSteps {
+		l.steps = slices.Clone(l.steps[len(l.steps)-keptSteps:])
+	}
+	l.steps = append(l.steps, steps...)
+	close(l.more)
+	l.more = make(chan struct{})
+	l.host.Steps(steps)
+}
+
+// record adds a step that the lab itself makes.
+func (l *Lab) record(s Step) { l.trace(func(t *tracer) { t.emit(s) }) }
+
+// after returns the kept steps with a greater number than seq, and a channel that is closed when there are more.
+func (l *Lab) after(seq int64) ([]Step, <-chan struct{}) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if len(l.steps) == 0 {
+		return nil, l.more
+	}
+	first := l.steps[0].Seq
+	return l.steps[min(max(0, seq+1-first), int64(len(l.steps))):], l.more
+}
+
+// last returns the number of the newest step.
+func (l *Lab) last() int64 {
+	steps, _ := l.after(0)
+	if len(steps) == 0 {
+		return 0
+	}
+	return steps[len(steps)-1].Seq
 }
 
 // change changes the state.
-func (l *lab) change(change func()) {
+func (l *Lab) change(change func()) {
 	l.lock.Lock()
 	change()
 	l.lock.Unlock()
 	l.changed()
 }
 
-// record traces a step that the lab itself makes.
-func (l *lab) record(s Step) {
-	l.merger.record(time.Now(), func(t *tracer) { t.emit(s) })
+// changed shows the state.
+func (l *Lab) changed() {
+	held := l.gate.held()
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	s := State{Pods: []podState{}, Held: held, FaultsOn: slices.Sorted(maps.Keys(l.lasting)), Acts: l.acts, Faults: l.faults,
+		Exercises: l.exercises.state(), Variant: l.played}
+	if s.FaultsOn == nil {
+		s.FaultsOn = []string{}
+	}
+	for _, i := range l.instances {
+		s.Pods = append(s.Pods, podState{i.name, i.state, i.leader})
+	}
+	l.host.State(s)
 }
 
-// progressWriter shows the last line of the build's progress.
-type progressWriter struct{ lab *lab }
-
-func (w progressWriter) Write(text []byte) (int, error) {
-	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	w.lab.change(func() { w.lab.progress = string(lines[len(lines)-1]) })
-	return os.Stderr.Write(text)
+// Response is the result of what the page asks for.
+type Response struct {
+	Command string `json:"command,omitempty"` // of kubectl, that does the same
+	Error   string `json:"error,omitempty"`
 }
 
-// run builds and starts everything, and returns when ctx is done or the cluster has failed. It leaves nothing behind.
-func (l *lab) run(ctx context.Context) (err error) {
-	tracing, stopTracing := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stopTracing()
-	code, err := readSources(l.root)
+// Handle does what the page asks for: acts/NAME and faults/NAME with the values of their fields, gate, reset, exercises/ID and variants/ID.
+func (l *Lab) Handle(path string, body []byte) Response {
+	command, err := l.handle(path, body)
 	if err != nil {
-		return err
+		return Response{Error: err.Error()}
 	}
-	running.Go(func() { l.merger.run(tracing, newTracer(code), l.stream) })
-	running.Go(func() { l.follow(tracing) })
-	defer func() {
-		if err != nil {
-			l.change(func() { l.phase, l.progress = failed, err.Error() })
-		}
-	}()
-
-	if err := cluster.Build(ctx, filepath.Join(l.root, "hack/cluster/controlplane"), l.binDir, progressWriter{l}); err != nil {
-		return err
-	}
-	l.change(func() { l.phase, l.progress = starting, "starting the local Kubernetes" })
-	if l.cluster, err = cluster.Start(ctx, cluster.Options{BinDir: l.binDir}); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.cluster.Stop()) }()
-	if err := l.prepare(ctx); err != nil {
-		return err
-	}
-	go l.watchStored(ctx, foos, l.sampleClient.SamplecontrollerV1alpha1().RESTClient())
-	go l.watchStored(ctx, deployments, l.kubeClient.AppsV1().RESTClient())
-	defer func() {
-		l.acting.Lock()
-		defer l.acting.Unlock()
-		l.stopInstances()
-	}()
-	if err := l.startInstances(1); err != nil {
-		return err
-	}
-	l.change(func() { l.phase, l.progress = live, "" })
-	playing, stopPlaying := context.WithCancel(ctx)
-	defer stopPlaying() // Before the instances are stopped, and after that nothing is started.
-	running.Go(func() { l.playVariants(playing) })
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-l.cluster.Done():
-		return l.cluster.Err()
-	}
+	return Response{Command: command}
 }
 
-// prepare installs the CRD and the permissions of the controller.
-func (l *lab) prepare(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", l.cluster.Kubeconfig())
-	if err != nil {
-		return err
+func (l *Lab) handle(path string, body []byte) (command string, err error) {
+	name := path[strings.Index(path, "/")+1:]
+	var request struct {
+		Action   string
+		Closed   bool
+		Release  bool
+		Scenario Scenario
 	}
-	config.QPS = -1
-	protobuf := rest.CopyConfig(config)
-	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
-	if l.kubeClient, err = kubernetes.NewForConfig(protobuf); err != nil {
-		return err
+	switch strings.TrimSuffix(path, "/"+name) {
+	case "acts":
+		return l.act("act", acts, name, body)
+	case "faults":
+		return l.act("fault", faultActions, name, body)
 	}
-	if l.sampleClient, err = clientset.NewForConfig(config); err != nil {
-		return err
+	if err := json.Unmarshal(body, &request); err != nil {
+		return "", fmt.Errorf("%w body: %w", errInvalid, err)
 	}
-	for _, args := range [][]string{
-		{"apply", "-f", filepath.Join(l.root, "artifacts/examples/crd.yaml")},
-		{"wait", "--for=condition=Established", "--timeout=60s", "crd/foos.samplecontroller.k8s.io"},
-	} {
-		if output, err := l.cluster.Command(ctx, "kubectl", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, output)
+	switch strings.TrimSuffix(path, "/"+name) {
+	case "gate":
+		if request.Release {
+			l.gate.release()
+		} else {
+			l.gate.set(request.Closed)
 		}
+		return "", nil
+	case "reset":
+		return "", l.reset()
+	case "exercises":
+		l.change(func() { err = l.exercises.set(name, request.Action == "start") })
+		return "", err
+	case "variants":
+		if request.Action == "run" {
+			return "", l.startVariant(name, request.Scenario)
+		}
+		l.stopVariant()
+		return "", nil
 	}
-	if l.rules, err = readRules(filepath.Join(l.root, rbacFile)); err != nil {
-		return err
-	}
-	return l.grant(ctx)
+	return "", fmt.Errorf("%w: there is no %s", errInvalid, path)
 }
 
-// readRules returns the rules of all Roles in a manifest.
-func readRules(path string) ([]rbacv1.PolicyRule, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// reset removes everything, and starts the controller anew.
+func (l *Lab) reset() error {
+	if l.isPlaying() {
+		return errPlaying
 	}
-	defer file.Close()
-	var rules []rbacv1.PolicyRule
-	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	for {
-		var role rbacv1.Role
-		if err := documents.Decode(&role); errors.Is(err, io.EOF) {
-			return rules, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		rules = append(rules, role.Rules...)
-	}
-}
-
-// grant gives the controller its permissions.
-func (l *lab) grant(ctx context.Context) error {
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: l.rules}
-	_, roleErr := l.kubeClient.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
-	_, bindingErr := l.kubeClient.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	return errors.Join(roleErr, bindingErr)
-}
-
-// watchStored traces what the API server stores in a lane, whether an instance sees it or not, until ctx is done.
-func (l *lab) watchStored(ctx context.Context, lane string, client rest.Interface) {
-	for ctx.Err() == nil {
-		// A watch without a resourceVersion begins with all objects. What is known of them already makes no steps.
-		events, err := client.Get().Resource(lane).Param("watch", "true").Stream(ctx)
-		if err == nil {
-			l.traceStored(lane, events)
-			events.Close()
-		}
-		sleep(ctx, time.Second)
-	}
-}
-
-func (l *lab) traceStored(lane string, events io.Reader) {
-	frames := frames{isProtobuf: lane == deployments}
-	buffer := make([]byte, 32<<10)
-	for {
-		size, err := events.Read(buffer)
-		for frame := range frames.split(buffer[:size]) {
-			l.merger.record(time.Now(), func(t *tracer) {
-				if e := decodeEvent(frame, frames.isProtobuf); e.eventType != "ERROR" {
-					t.store(lane, e.eventType, e.object, e.resourceVersion, e.raw)
-				}
-			})
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// follow checks the exercises with each step of the stream until ctx is done.
-func (l *lab) follow(ctx context.Context) {
-	var last int64
-	for {
-		steps, more := l.stream.after(last)
-		if len(steps) > 0 {
-			last = steps[len(steps)-1].Seq
-		}
-		for _, passed := range l.exercises.check(steps) {
-			l.record(passed)
-			l.changed()
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return
-		}
-		sleep(ctx, followPeriod)
-	}
+	l.stopVariant()
+	l.acting.Lock()
+	defer l.acting.Unlock()
+	l.stop()
+	l.cluster.Clear()
+	l.run("", nil, 1)
+	return nil
 }

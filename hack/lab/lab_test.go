@@ -1,223 +1,309 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"context"
-	"flag"
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// recordTo makes TestLab write its steps to a file.
-var recordTo = flag.String("record", "", "`file` to write the steps of TestLab to, as a recording")
+// host is a Host without processes. The test is the process of each instance.
+type host struct {
+	calls []string
+	steps []Step
+	state State
+}
 
-// liveLab is a lab with a cluster.
-type liveLab struct {
+func (h *host) Start(pod, variant string, flags []string) {
+	h.calls = append(h.calls, strings.TrimSpace("start "+pod+" "+variant+" "+strings.Join(flags[3:], " ")))
+}
+func (h *host) Kill(pod string)    { h.calls = append(h.calls, "kill "+pod) }
+func (h *host) Freeze(pod string)  { h.calls = append(h.calls, "freeze "+pod) }
+func (h *host) Thaw(pod string)    { h.calls = append(h.calls, "thaw "+pod) }
+func (h *host) Steps(steps []Step) { h.steps = append(h.steps, steps...) }
+func (h *host) State(s State)      { h.state = s }
+
+type fixture struct {
 	*testing.T
-	lab     *lab
-	handler http.Handler
-	seen    int64 // the step until which the test has looked
+	*host
+	lab *Lab
 }
 
-// startLab runs a lab until the end of the test.
-func startLab(t *testing.T) *liveLab {
-	t.Helper()
-	l, handler := newTestLab(t)
-	l.merger.attend()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- l.run(ctx) }()
-	live := &liveLab{T: t, lab: l, handler: handler}
-	t.Cleanup(func() {
-		dir := ""
-		if l.cluster != nil {
-			dir = l.cluster.Dir()
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%q was left behind (%v)", dir, err)
-		}
-		if t.Failed() {
-			steps, _ := l.stream.after(0)
-			for _, s := range steps[max(0, len(steps)-200):] {
-				t.Log(s)
-			}
-		}
-	})
-	live.wait("workers", func(s Step) bool { return s.Kind == "workersStarted" })
-	for !l.isLive() {
-		time.Sleep(time.Millisecond) // The state is polled: it follows the step that was waited for.
-	}
-	return live
-}
-
-// do does an act or a fault, such as acts/create.
-func (l *liveLab) do(target, body string) {
-	l.Helper()
-	if w := post(l.handler, "/"+target, body); w.Code != http.StatusOK {
-		l.Fatalf("%s: %d %s", target, w.Code, w.Body)
-	}
-}
-
-// wait returns the next step that matches, after those that were waited for before.
-func (l *liveLab) wait(what string, matches func(Step) bool) Step {
-	l.Helper()
-	timeout := time.After(90 * time.Second)
-	for {
-		steps, more := l.lab.stream.after(l.seen)
-		for _, s := range steps {
-			l.seen = s.Seq
-			if matches(s) {
-				return s
-			}
-		}
-		select {
-		case <-more:
-		case <-timeout:
-			l.Fatalf("timed out waiting for: %s", what)
-		}
-	}
-}
-
-// waitPassed waits until an exercise has passed.
-func (l *liveLab) waitPassed(id string) {
-	l.Helper()
-	timeout := time.After(90 * time.Second)
-	for {
-		_, more := l.lab.stream.after(0)
-		if slices.ContainsFunc(l.lab.exercises.state(), func(s exerciseState) bool { return s.ID == id && s.Passed }) {
-			return
-		}
-		select {
-		case <-more:
-		case <-timeout:
-			l.Fatalf("the exercise %s has not passed", id)
-		}
-	}
-}
-
-// waitIdle waits until the Deployment has its replicas, the key of its Foo is neither processed nor queued, also not for the end of the
-// write backoff, and the event of the last write has arrived.
-func (l *liveLab) waitIdle(replicas int) {
-	l.Helper()
-	written := l.wait(fmt.Sprintf("%d available replicas", replicas), func(s Step) bool {
-		return s.Kind == "response" && s.Resource == foos+"/status" && s.Status == http.StatusOK && isReady(s, replicas)
-	})
-	l.wait("the last sync", func(s Step) bool {
-		steps, _ := l.lab.stream.after(0)
-		return s.Kind == "queueDone" && s.Merged == "" && !isQueued(steps, s)
-	})
-	isEvent := func(s Step) bool { return s.Kind == "handler" && s.ResourceVersion == written.ResourceVersion }
-	if steps, _ := l.lab.stream.after(0); first(steps[:l.seen], 0, isEvent) < 0 {
-		l.wait("the event of the last write", isEvent)
-	}
-}
-
-func isReady(s Step, replicas int) bool {
-	return strings.Contains(s.Raw, fmt.Sprintf("%d of %d replicas available", replicas, replicas))
-}
-
-// TestLab lets the controller live through what the recording shows, and checks that the steps tell it.
-func TestLab(t *testing.T) {
-	l := startLab(t)
-	began := l.seen
-	l.do("exercises/first-life", `{"action":"start"}`)
-	l.do("acts/create", `{}`)
-	l.waitIdle(1)
-	l.waitPassed("first-life")
-	l.do("acts/scale", `{"replicas":3}`)
-	l.waitIdle(3)
-	l.do("acts/deleteDeployment", `{}`)
-	l.waitIdle(3)
-
-	l.do("exercises/tombstone", `{"action":"start"}`)
-	l.do("faults/cutWatch", `{"lane":"deployments"}`)
-	l.wait("the end of the watch", func(s Step) bool { return s.Kind == "watchEnd" && s.Lane == deployments })
-	l.do("acts/deleteDeployment", `{}`)
-	l.wait("the deletion", func(s Step) bool { return s.Kind == "stored" && s.EventType == "DELETED" })
-	l.do("faults/healWatch", `{"relist":"yes"}`)
-	l.wait("the tombstone", func(s Step) bool { return s.Kind == "handler" && s.EventType == "tombstone" })
-	l.waitPassed("tombstone")
-	l.waitIdle(3)
-
-	l.do("exercises/forget", `{"action":"start"}`)
-	l.do("faults/failWrite", `{"count":5}`)
-	l.do("acts/scale", `{"replicas":2}`)
-	l.waitPassed("forget")
-	l.waitIdle(2)
-	l.do("acts/rename", `{}`)
-	l.wait("the deletion of the superseded Deployment", func(s Step) bool { return s.Kind == "stored" && s.EventType == "DELETED" })
-	l.waitIdle(2)
-
-	steps, _ := l.lab.stream.after(began)
-	checkEchoes(t, steps)
-	if *recordTo != "" {
-		l.resyncAndKillLeader()
-		file, err := os.Create(*recordTo)
+// inBubble runs a test of a lab in virtual time.
+func inBubble(t *testing.T, test func(f *fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{}
+		l, err := New(h, []byte(`{"files":{}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
-		all, _ := l.lab.stream.after(0)
-		if err := writeRecording(file, all[:l.seen]); err != nil {
-			t.Fatal(err)
-		}
+		l.startInstances(1)
+		test(&fixture{t, h, l})
+		l.stopInstances()
+	})
+}
+
+// handle does what the page asks for, and fails unless the error is as wanted.
+func (f *fixture) handle(path, body, wantError string) {
+	f.Helper()
+	if r := f.lab.Handle(path, []byte(body)); !strings.Contains(r.Error, wantError) || (r.Error == "") != (wantError == "") {
+		f.Errorf("%s %s: error %q, want %q", path, body, r.Error, wantError)
 	}
 }
 
-// resyncAndKillLeader lets the controller live through what takes too long for a test that does not record it.
-func (l *liveLab) resyncAndKillLeader() {
-	l.wait("a resync", func(s Step) bool { return s.Kind == "handler" && s.EventType == "resync" })
-	l.wait("its sync", func(s Step) bool { return s.Kind == "queueDone" })
-	l.do("faults/replicas", `{"count":"2"}`)
-	l.wait("a leader", func(s Step) bool { return s.Kind == "leader" })
-	l.wait("the last sync", func(s Step) bool { return s.Kind == "queueDone" })
-	for l.lab.pid("") == 0 {
-		time.Sleep(time.Millisecond) // The state is polled: it follows the step that was waited for.
+// send sends a request of instance a.
+func (f *fixture) send(method, path, body string) (status int, content string, err error) {
+	f.Helper()
+	r, err := http.NewRequestWithContext(f.Context(), method, "http://lab"+path, strings.NewReader(body))
+	if err != nil {
+		f.Fatal(err)
 	}
-	l.do("faults/killLeader", `{}`)
-	l.wait("another leader", func(s Step) bool { return s.Kind == "leader" })
-	l.wait("the last sync", func(s Step) bool { return s.Kind == "queueDone" })
-	l.do("acts/scale", `{"replicas":3}`)
-	l.waitIdle(3)
+	response, err := f.lab.Connection("a").RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), err
 }
 
-// checkEchoes fails unless each write of a Foo or a Deployment came back through the watch, and reached the Indexer.
-func checkEchoes(t *testing.T, steps []Step) {
-	t.Helper()
-	writes := 0
-	for _, response := range steps {
-		if response.Kind != "response" || response.Lane == "" || response.Verb == "get" || response.Status >= 300 {
+// verifySteps fails unless these are the kinds of the steps since the last call, inferred ones aside.
+func (f *fixture) verifySteps(want ...string) (steps []Step) {
+	f.Helper()
+	var got []string
+	for _, s := range f.steps {
+		if s.Source == inferred || s.Stop == "fault" && s.Kind != "fault" {
 			continue
 		}
-		writes++
-		echo := first(steps, 0, func(s Step) bool {
-			return s.Kind == "watchEvent" && (s.Echo == response.Seq || response.Echo == s.Seq)
-		})
-		if echo < 0 {
-			t.Errorf("no event brings this write back: %s", response)
-			continue
-		}
-		if response.ResourceVersion != "" && steps[echo].ResourceVersion != response.ResourceVersion && response.Verb != "delete" {
-			t.Errorf("the event has resourceVersion %s, and the write %s", steps[echo].ResourceVersion, response.ResourceVersion)
-		}
-		if first(steps, echo, func(s Step) bool {
-			return s.Kind == "indexerSet" && s.Object == steps[echo].Object && s.ResourceVersion == steps[echo].ResourceVersion
-		}) < 0 {
-			t.Errorf("the event does not reach the Indexer: %s", steps[echo])
-		}
+		steps = append(steps, s)
+		got = append(got, strings.TrimSpace(s.Kind+" "+s.EventType))
 	}
-	if writes < 10 {
-		t.Errorf("there were only %d writes", writes)
+	if !slices.Equal(got, want) {
+		f.Fatalf("the steps are %q, want %q", got, want)
 	}
+	f.steps = nil
+	return steps
+}
+
+const (
+	foosPath        = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos"
+	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments"
+	deploymentOfA   = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","ownerReferences":[{"apiVersion":` +
+		`"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"a","uid":"uid-1","controller":true}]},"spec":{"replicas":1}}`
+)
+
+func TestRequestIsTraced(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.verifySteps("act", "stored ADDED")
+		if status, _, err := f.send("POST", deploymentsPath, deploymentOfA); status != http.StatusCreated || err != nil {
+			f.Fatal(status, err)
+		}
+		steps := f.verifySteps("request", "stored ADDED", "response")
+		request, response := steps[0], steps[2]
+		if request.Verb != "create" || request.Resource != deployments || request.Object != "default/a" || request.Key != "default/a" {
+			f.Errorf("the request is %+v", request)
+		}
+		if response.Status != http.StatusCreated || response.Request != request.Seq || response.ResourceVersion != steps[1].ResourceVersion || response.Duration <= 0 {
+			f.Errorf("the response is %+v", response)
+		}
+		if _, _, err := f.send("GET", foosPath+"/none", ""); err != nil {
+			f.Fatal(err)
+		}
+		if s := f.verifySteps("request", "response")[1]; s.Status != http.StatusNotFound || s.Why == "" || s.Key != "default/none" {
+			f.Errorf("the response is %+v", s)
+		}
+	})
+}
+
+func TestFaultsAreInjected(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("faults/failWrite", `{"code":"409"}`, "")
+		f.handle("faults/loseResponse", ``, "")
+		f.handle("faults/revoke", `{"verb":"create"}`, "")
+		f.steps = nil
+		if status, _, err := f.send("GET", foosPath+"/a", ""); status != http.StatusOK {
+			f.Errorf("a fault was injected into a request that is no write: %d, %v", status, err)
+		}
+		f.steps = nil
+		patch := func() (int, error) {
+			status, _, err := f.send("PATCH", foosPath+"/a", `{"spec":{"replicas":2}}`)
+			return status, err
+		}
+		if status, err := patch(); status != http.StatusConflict {
+			f.Errorf("the first patch: %d, %v", status, err)
+		}
+		if s := f.verifySteps("request", "response")[1]; s.Name != "failWrite" || s.Why != "injected by the lab" {
+			f.Errorf("the response is %+v", s)
+		}
+		if _, err := patch(); err == nil {
+			f.Error("the second patch has a response")
+		}
+		if s := f.verifySteps("request", "stored MODIFIED", "noResponse")[2]; s.Name != "loseResponse" {
+			f.Errorf("the lost response is %+v", s)
+		}
+		for _, want := range []int{http.StatusForbidden, http.StatusCreated} {
+			if status, body, err := f.send("POST", deploymentsPath, deploymentOfA); status != want {
+				f.Errorf("%d, %v, want %d: %s", status, err, want, body)
+			}
+			f.handle("faults/grant", ``, "")
+		}
+		f.steps = nil
+		f.handle("faults/slow", `{"milliseconds":500}`, "")
+		if !slices.Equal(f.state.FaultsOn, []string{"slow"}) {
+			f.Errorf("faults that last: %q", f.state.FaultsOn)
+		}
+		began := time.Now()
+		if _, err := patch(); err != nil || time.Since(began) < 500*time.Millisecond {
+			f.Errorf("a request took %s (%v)", time.Since(began), err)
+		}
+	})
+}
+
+// watch starts a watch of Foos, and returns its events.
+func (f *fixture) watch(query string) *bufio.Scanner {
+	r, err := http.NewRequestWithContext(f.Context(), "GET", "http://lab"+foosPath+"?watch=1&timeoutSeconds=60&"+query, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	response, err := f.lab.Connection("a").RoundTrip(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return bufio.NewScanner(response.Body)
+}
+
+func TestWatchIsTraced(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		events := f.watch("sendInitialEvents=true")
+		events.Scan() // the bookmark that ends the initial list
+		f.verifySteps("watchStart list", "listed")
+		f.handle("acts/create", `{"name":"a"}`, "")
+		if !events.Scan() || !strings.Contains(events.Text(), `"type":"ADDED"`) {
+			f.Errorf("the event is %s", events.Text())
+		}
+		if s := f.verifySteps("act", "stored ADDED", "watchEvent ADDED")[2]; s.Object != "default/a" || s.Key != "default/a" || s.Lane != foos {
+			f.Errorf("the event is traced as %+v", s)
+		}
+
+		f.handle("gate", `{"closed":true}`, "")
+		f.handle("acts/scale", `{"name":"a"}`, "")
+		synctest.Wait()
+		f.verifySteps("act", "stored MODIFIED", "held MODIFIED")
+		if f.state.Held != 1 {
+			f.Errorf("%d wait", f.state.Held)
+		}
+		f.handle("gate", `{"release":true}`, "")
+		events.Scan()
+		f.verifySteps("released MODIFIED", "watchEvent MODIFIED")
+		f.handle("gate", `{"closed":false}`, "")
+
+		f.handle("faults/holdWatch", `{"lane":"foos"}`, "")
+		f.handle("acts/delete", `{"name":"a"}`, "")
+		time.Sleep(time.Minute / 2)
+		f.verifySteps("fault", "act", "stored DELETED")
+		f.handle("faults/releaseWatch", ``, "")
+		events.Scan()
+		f.verifySteps("fault", "watchEvent DELETED")
+
+		f.handle("faults/cutWatch", `{"lane":"foos"}`, "")
+		if events.Scan() {
+			f.Errorf("a watch that was cut sends %s", events.Text())
+		}
+		synctest.Wait()
+		f.verifySteps("fault", "watchEnd")
+	})
+}
+
+func TestInstances(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("faults/kill", `{"pod":"b"}`, "there is no instance b")
+		f.handle("faults/killLeader", ``, "no instance leads")
+		f.handle("faults/thaw", `{"pod":"a"}`, "instance a is not frozen")
+		f.handle("faults/freeze", `{"pod":"a"}`, "")
+		f.handle("faults/thaw", `{"pod":"a"}`, "")
+		f.lab.Log("a", `{"msg":"Starting workers","count":2}`)
+		if got := fmt.Sprint(f.state.Pods); got != "[{a running true}]" {
+			f.Errorf("the instances are %s", got)
+		}
+		f.handle("faults/killLeader", ``, "")
+		if _, _, err := f.send("GET", foosPath+"/a", ""); err == nil {
+			f.Error("a process that was killed gets a response")
+		}
+		f.handle("faults/restart", `{"pod":"a"}`, "")
+		f.lab.Exited("a", "exit code 1")
+		f.handle("faults/replicas", `{"count":"2"}`, "")
+		want := []string{"start a", "freeze a", "thaw a", "kill a", "kill a", "start a", "kill a"}
+		for _, pod := range []string{"a", "b"} {
+			want = append(want, "start "+pod+"  "+strings.Join(electionFlags, " "))
+		}
+		if !slices.Equal(f.calls, want) {
+			f.Errorf("the host was called with\n%q, want\n%q", f.calls, want)
+		}
+	})
+}
+
+func TestInvalidRequests(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		for path, want := range map[string]string{
+			"acts/none": "there is no act", "faults/none": "there is no fault", "exercises/none": "there is no exercise", "none/a": "there is no none/a", "none": "there is no none",
+		} {
+			f.handle(path, `{}`, want)
+		}
+		for body, want := range map[string]string{
+			`{"name":"A"}`: "must be a name", `{"replicas":11}`: "must be a number from 1 to 10", `{"other":1}`: `field "other"`, `[`: "invalid body",
+		} {
+			f.handle("acts/create", body, want)
+		}
+		f.handle("gate", `[`, "invalid body")
+		f.handle("acts/scale", `{"name":"a"}`, `"a" not found`)
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("acts/create", `{"name":"a"}`, `"a" already exists`)
+	})
+}
+
+func TestScenario(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		scenario, err := json.Marshal(map[string]any{"action": "run", "scenario": Scenario{Flags: []string{"-x"}, Steps: []ScenarioStep{
+			{Act: "create", Fields: map[string]any{"name": "a"}}, {Wait: 2}, {Fault: "failWrite"}, {Until: map[string]any{"kind": "none"}, Wait: 1},
+		}}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.handle("acts/create", `{"name":"earlier"}`, "")
+		f.handle("variants/v", string(scenario), "")
+		time.Sleep(time.Second)
+		f.handle("acts/create", `{"name":"b"}`, "is being played")
+		f.handle("reset", `{}`, "is being played")
+		time.Sleep(2*startTimeout + 10*time.Second)
+		if s := f.state.Variant; s == nil || *s != (variantState{ID: "v", Phase: played}) {
+			f.Fatalf("the variant is %+v", s)
+		}
+		var ends []string
+		for _, s := range f.steps {
+			if strings.HasPrefix(s.Kind, "variant") {
+				ends = append(ends, strings.TrimSpace(s.Kind+" "+s.Result+s.Object))
+			}
+		}
+		if want := []string{"variant controller", "variantEnd default/a", "variantEnd", "variant variant", "variantEnd default/a", "variantEnd"}; !slices.Equal(ends, want) {
+			f.Errorf("the runs are %q, want %q", ends, want)
+		}
+		f.handle("variants/v", `{"action":"back"}`, "")
+		if f.state.Variant != nil || len(f.lab.cluster.Objects(foos)) != 1 {
+			f.Errorf("after the variant: %+v, %d Foos", f.state.Variant, len(f.lab.cluster.Objects(foos)))
+		}
+		if want := []string{"start a", "start a  -x", "start a v -x", "start a"}; !slices.Equal(slices.DeleteFunc(f.calls, func(call string) bool { return call == "kill a" }), want) {
+			f.Errorf("the host was called with %q, want %q", f.calls, want)
+		}
+	})
 }

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
 	"cmp"
@@ -89,24 +89,15 @@ var ignoredMessages = []string{"Lease is held by and has not yet expired", "Fail
 
 // line is a line of the JSON log.
 type line struct {
-	at      time.Time
 	caller  string
 	message string
 	fields  map[string]any
 	raw     string
 }
 
-// timeOf returns the time of a line of the log, or false if it is not one in JSON. It is cheap: records become steps later.
-func timeOf(text string) (time.Time, bool) {
-	rest, isJSON := strings.CutPrefix(text, `{"ts":`)
-	number, _, _ := strings.Cut(rest, ",")
-	milliseconds, err := strconv.ParseFloat(number, 64)
-	return time.UnixMicro(int64(milliseconds * 1000)), isJSON && err == nil
-}
-
 // parseLine returns a line of the log, or false if it is not one in JSON.
 func parseLine(text string) (l line, ok bool) {
-	if l.at, ok = timeOf(text); !ok || json.Unmarshal([]byte(text), &l.fields) != nil {
+	if json.Unmarshal([]byte(text), &l.fields) != nil || l.text("msg") == "" {
 		return l, false
 	}
 	l.raw, l.caller, l.message = text, l.text("caller"), l.text("msg")
@@ -261,7 +252,7 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 		if s.Priority == "low" { // A worker adds it, and not a handler.
 			s.Lane = ""
 		}
-		p.queue.addAfter(s.Key, s.Priority, l.at.Add(delay))
+		p.queue.addAfter(s.Key, s.Priority, t.now.Add(delay))
 		t.emit(s)
 		return
 	}
@@ -337,7 +328,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	}
 	if delay > 0 {
 		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), "high"
-		p.queue.addAfter(s.Key, step.Priority, l.at.Add(delay))
+		p.queue.addAfter(s.Key, step.Priority, t.now.Add(delay))
 	}
 	t.emit(step)
 	t.emit(s)

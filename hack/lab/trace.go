@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
 	"slices"
@@ -32,13 +32,12 @@ const indexerTimeout = 250 * time.Millisecond
 
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
-	sources *sources
+	sources sources
 	now     time.Time
 	seq     int64
 	steps   []Step // not taken yet
 
 	pods   map[string]*pod
-	stored recent[bool]      // states of objects that the API server is known to have
 	owners map[string]string // Foo by Deployment
 }
 
@@ -71,7 +70,7 @@ type delivered struct {
 	echo            int64
 }
 
-func newTracer(s *sources) *tracer {
+func newTracer(s sources) *tracer {
 	return &tracer{sources: s, pods: map[string]*pod{}, owners: map[string]string{}}
 }
 
@@ -129,15 +128,19 @@ func (t *tracer) advance(to time.Time) {
 	t.now = to
 }
 
-// store traces that the API server has a state of an object, unless that is known.
-func (t *tracer) store(lane, eventType, object, resourceVersion, raw string) {
-	id := lane + "/" + object + "@" + resourceVersion
-	if _, known := t.stored.get(id); known || resourceVersion == "" {
-		return
+// store traces that the API server has a new state of an object.
+func (t *tracer) store(lane, eventType string, d described) {
+	if lane == deployments && d.owner != "" {
+		t.owners[d.object] = d.owner
 	}
-	t.stored.set(id, true)
-	t.emit(Step{Source: wire, Stop: "api-server", Kind: "stored", Lane: lane, Object: object, ResourceVersion: resourceVersion,
-		EventType: eventType, What: "stored: " + eventType, Raw: raw})
+	t.emit(Step{Source: wire, Stop: "api-server", Kind: "stored", Lane: lane, Object: d.object, ResourceVersion: d.resourceVersion,
+		EventType: eventType, What: "stored: " + eventType, Raw: d.raw})
+}
+
+// event is an event of a watch.
+type event struct {
+	described
+	eventType string // ADDED, MODIFIED, DELETED or BOOKMARK
 }
 
 // watchEvent traces an event that was sent to an instance.
@@ -159,18 +162,12 @@ func (t *tracer) watchEvent(p *pod, lane string, e event) {
 		step.Kind, step.What = "bookmark", "bookmark: nothing changed until here"
 		t.emit(step)
 		return
-	case e.eventType == "ERROR":
-		step.Kind, step.What, step.Why = "watchEnd", "the API server ends the watch", e.raw
-		t.emit(step)
-		return
 	case l.listing:
 		step.Merged, step.What = "list", "part of the initial list"
 		l.listed[e.object] = true
-		t.store(lane, e.eventType, e.object, e.resourceVersion, e.raw)
 		t.emit(step)
 		return
 	}
-	t.store(lane, e.eventType, e.object, e.resourceVersion, e.raw)
 	if p.frozen {
 		step.What += ": the frozen process has not read it"
 	}

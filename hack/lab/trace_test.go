@@ -1,16 +1,14 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -25,30 +23,27 @@ type tracing struct {
 }
 
 func newTracing(t *testing.T) *tracing {
-	return &tracing{T: t, tracer: newTracer(&sources{files: map[string]*source{}})}
+	return &tracing{T: t, tracer: newTracer(sources{})}
 }
 
 func (t *tracing) at(milliseconds float64, trace func(*tracer, *pod)) {
 	at := start.Add(time.Duration(milliseconds * float64(time.Millisecond)))
-	m := newMerger()
-	m.trace(t.tracer, []record{{at, func(tr *tracer) { trace(tr, tr.pod("a")) }}}, at.Add(1))
+	t.tracer.advance(at)
+	trace(t.tracer, t.tracer.pod("a"))
 	t.steps = append(t.steps, t.tracer.take()...)
 }
 
 // log traces a log line with names and values.
 func (t *tracing) log(milliseconds float64, message string, namesAndValues ...any) {
 	t.Helper()
-	fields := map[string]any{"ts": float64(start.UnixMicro())/1000 + milliseconds, "caller": "x/controller.go:1", "msg": message}
+	fields := map[string]any{"caller": "x/controller.go:1", "msg": message}
 	for i := 0; i < len(namesAndValues); i += 2 {
 		fields[namesAndValues[i].(string)] = namesAndValues[i+1]
 	}
-	ts := fields["ts"]
-	delete(fields, "ts")
 	text, err := json.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = fmt.Appendf(nil, `{"ts":%f,%s`, ts, text[1:])
 	l, ok := parseLine(string(text))
 	if !ok {
 		t.Fatalf("%s is not a line of the log", text)
@@ -57,20 +52,21 @@ func (t *tracing) log(milliseconds float64, message string, namesAndValues ...an
 }
 
 func (t *tracing) event(milliseconds float64, lane, eventType, resourceVersion string) {
-	t.at(milliseconds, func(tr *tracer, p *pod) {
-		tr.watchEvent(p, lane, event{decoded: decoded{resourceVersion: resourceVersion, owner: "default/a"}, object: "default/a", eventType: eventType})
-	})
+	d := described{object: "default/a", resourceVersion: resourceVersion, owner: "default/a"}
+	t.at(milliseconds, func(tr *tracer, p *pod) { tr.watchEvent(p, lane, event{d, eventType}) })
 }
 
 // response traces the request of a write and the response to it.
 func (t *tracing) response(milliseconds float64, verb, lane, resourceVersion string, code int) {
 	s := Step{Verb: verb, Resource: lane, Lane: lane, Object: "default/a"}
 	t.at(milliseconds, func(tr *tracer, p *pod) { s.Request = tr.request(p, s, nil).Seq })
-	w := &responseWriter{code: code}
-	if code < 300 && resourceVersion != "" {
-		fmt.Fprintf(&w.body, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","resourceVersion":%q}}`, resourceVersion)
+	written := newObject("apps/v1", "Deployment", "a", nil, nil)
+	written.SetResourceVersion(resourceVersion)
+	var err error
+	if code >= 300 {
+		err = injectedError(strconv.Itoa(code))
 	}
-	t.at(milliseconds, func(tr *tracer, p *pod) { tr.response(p, s, w) })
+	t.at(milliseconds, func(tr *tracer, p *pod) { tr.response(p, s, written, err) })
 }
 
 // want fails unless the kinds of the steps since the last call are these, each with details after a colon.
@@ -104,7 +100,7 @@ func (t *tracing) find(kind string) Step {
 func TestCreation(t *testing.T) {
 	tr := newTracing(t)
 	tr.event(0, foos, "ADDED", "10")
-	tr.want("stored ADDED", "watchEvent ADDED", "fifoPush Added")
+	tr.want("watchEvent ADDED", "fifoPush Added")
 	tr.log(1, "Adding Foo", "foo", map[string]string{"namespace": "default", "name": "a"}, "resourceVersion", "10", "isInInitialList", false)
 	tr.want("fifoPop Added", "indexerSet Added", "handler add")
 	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "added", "priority", "high")
@@ -118,7 +114,7 @@ func TestCreation(t *testing.T) {
 		t.Errorf("the response has echo %d and request %d", echo, request)
 	}
 	written := tr.find("response").Seq
-	tr.want("request", "stored ADDED", "response")
+	tr.want("request", "response")
 	tr.event(4, deployments, "ADDED", "11")
 	if echo := tr.find("watchEvent").Echo; echo != written {
 		t.Errorf("the event is the echo of step %d, want %d", echo, written)
@@ -222,16 +218,16 @@ func TestTombstone(t *testing.T) {
 		tr.at(milliseconds, func(tr *tracer, p *pod) {
 			p.lanes[deployments].listing, p.lanes[deployments].listed = true, map[string]bool{}
 			for _, object := range objects {
-				tr.watchEvent(p, deployments, event{object: object, eventType: "ADDED", decoded: decoded{resourceVersion: resourceVersion}})
+				tr.watchEvent(p, deployments, event{described{object: object, resourceVersion: resourceVersion}, "ADDED"})
 			}
-			tr.watchEvent(p, deployments, event{eventType: "BOOKMARK", decoded: decoded{resourceVersion: resourceVersion, initialEventsEnd: true}})
+			tr.watchEvent(p, deployments, event{described{resourceVersion: resourceVersion, initialEventsEnd: true}, "BOOKMARK"})
 		})
 	}
 	list(0, "5", "default/a", "default/b")
 	if s := tr.find("listed"); s.Count != 2 || s.ResourceVersion != "5" {
 		t.Errorf("listed %d objects at resourceVersion %s", s.Count, s.ResourceVersion)
 	}
-	tr.want("stored ADDED", "watchEvent ADDED list", "stored ADDED", "watchEvent ADDED list",
+	tr.want("watchEvent ADDED list", "watchEvent ADDED list",
 		"listed", "fifoPush Replaced", "fifoPop Replaced", "indexerReplaced Replaced")
 	list(10, "9", "default/b")
 	tr.steps = nil
@@ -358,7 +354,7 @@ func TestFrozenProcess(t *testing.T) {
 	tr.at(1, func(tr *tracer, p *pod) { tr.freeze(p) })
 	tr.steps = nil
 	tr.event(2, foos, "MODIFIED", "11")
-	tr.want("stored MODIFIED", "watchEvent MODIFIED")
+	tr.want("watchEvent MODIFIED")
 	tr.at(1000, func(*tracer, *pod) {})
 	tr.want()
 	tr.at(1001, func(tr *tracer, p *pod) { tr.thaw(p) })
@@ -395,88 +391,4 @@ func TestElection(t *testing.T) {
 	tr.log(1, "Lease is held by and has not yet expired", "lock", "default/sample-controller")
 	tr.log(1, "Failed to acquire lease", "lock", "default/sample-controller")
 	tr.want("notLeader")
-}
-
-func TestRecordsAreSorted(t *testing.T) {
-	m, tr := newMerger(), newTracer(&sources{})
-	for _, milliseconds := range []int{30, 10, 20, 90} {
-		m.record(start.Add(time.Duration(milliseconds)*time.Millisecond), func(t *tracer) { t.emit(Step{Count: milliseconds}) })
-	}
-	var waiting []record
-	for len(m.records) > 0 {
-		waiting = append(waiting, <-m.records)
-	}
-	waiting = m.trace(tr, waiting, start.Add(50*time.Millisecond))
-	var got []int
-	for _, s := range tr.take() {
-		got = append(got, s.Count)
-	}
-	if !slices.Equal(got, []int{10, 20, 30}) || len(waiting) != 1 {
-		t.Errorf("got the steps of %v, and %d records wait", got, len(waiting))
-	}
-}
-
-func TestRecordNeverWaits(t *testing.T) {
-	m, tr := newMerger(), newTracer(&sources{})
-	for range maxRecords + 7 {
-		m.record(start, func(*tracer) {})
-	}
-	m.trace(tr, nil, start)
-	if steps := tr.take(); len(steps) != 1 || steps[0].Count != 7 || steps[0].Kind != "summary" {
-		t.Errorf("got %v, want that 7 were left out", steps)
-	}
-}
-
-// While nobody looks, steps are made once nothing happens any more.
-func TestStepsWaitUntilSomebodyLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, s := newMerger(), newStream()
-		ctx, stop := context.WithCancel(t.Context())
-		defer synctest.Wait()
-		defer stop()
-		go m.run(ctx, newTracer(&sources{}), s)
-		happen := func() {
-			m.record(time.Now(), func(t *tracer) { t.emit(Step{}) })
-			time.Sleep(quietPeriod / 2) // By the fake clock of the bubble.
-		}
-		for range 5 {
-			happen()
-		}
-		if got := s.last(); got != 0 {
-			t.Errorf("%d steps were made, while nobody looked and more happened", got)
-		}
-		time.Sleep(quietPeriod)
-		if got := s.last(); got != 5 {
-			t.Errorf("%d steps were made when nothing happened any more, want 5", got)
-		}
-		done := m.attend()
-		happen()
-		happen()
-		if got := s.last(); got != 7 {
-			t.Errorf("%d steps were made while somebody looked, want 7", got)
-		}
-		done()
-		happen()
-		happen()
-		if got := s.last(); got != 7 {
-			t.Errorf("%d steps were made when nobody looked any more, want 7", got)
-		}
-	})
-}
-
-func TestStreamIsBounded(t *testing.T) {
-	s := newStream()
-	for seq := range int64(3*keptSteps + 5) {
-		s.add([]Step{{Seq: seq + 1}})
-	}
-	steps, _ := s.after(0)
-	if len(steps) < keptSteps || len(steps) > 2*keptSteps || s.last() != 3*keptSteps+5 {
-		t.Errorf("%d steps are kept, the last is %d", len(steps), s.last())
-	}
-	if steps, _ := s.after(s.last() - 2); len(steps) != 2 || steps[0].Seq != s.last()-1 {
-		t.Errorf("the last two are %v", steps)
-	}
-	_, more := s.after(s.last())
-	s.add([]Step{{Seq: s.last() + 1}})
-	<-more
 }

@@ -1,18 +1,13 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package lab
 
 import (
-	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 const (
@@ -35,30 +30,30 @@ var acts = []action{
 		Command: `echo '{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":"{name}"},` +
 			`"spec":{"deploymentName":"{deploymentName}","replicas":{replicas}}}' | kubectl create -f -`,
 		Fields: []field{objectField, {Name: "deploymentName", Default: "a"}, {Name: "replicas", Default: "1", Type: "number", Min: 1, Max: 10}},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.create(ctx, v["name"], v["deploymentName"], int32(v.number("replicas")), nil)
+		do: func(l *Lab, v values) error {
+			return l.create(v["name"], v["deploymentName"], v.number("replicas"), nil)
 		},
 	},
 	{
 		Name: "scale", Label: "Scale it", Command: "kubectl scale foo/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.patch(ctx, v["name"], `{"replicas":`+v["replicas"]+`}`)
+		do: func(l *Lab, v values) error {
+			return l.patch(foos, v["name"], `{"replicas":`+v["replicas"]+`}`)
 		},
 	},
 	{
 		Name: "rename", Label: "Rename its Deployment",
 		Command: `kubectl patch foo/{name} --type=merge -p '{"spec":{"deploymentName":"{deploymentName}"}}'`,
 		Fields:  []field{objectField, {Name: "deploymentName", Default: "b"}},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.patch(ctx, v["name"], `{"deploymentName":"`+v["deploymentName"]+`"}`)
+		do: func(l *Lab, v values) error {
+			return l.patch(foos, v["name"], `{"deploymentName":"`+v["deploymentName"]+`"}`)
 		},
 	},
 	{
 		Name: "delete", Label: "Delete it", Command: "kubectl delete foo/{name}",
 		Fields: []field{objectField},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Delete(ctx, v["name"], inBackground())
+		do: func(l *Lab, v values) error {
+			return l.cluster.Delete(foos, named(v["name"]))
 		},
 	},
 	{
@@ -66,10 +61,10 @@ var acts = []action{
 		Command: `for i in $(seq -f %04g 0 $(({count} - 1))); do echo '{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo",` +
 			`"metadata":{"name":"many-'$i'","labels":{"` + manyLabel + `":"many"}},"spec":{"deploymentName":"many-'$i'","replicas":1}}'; done | kubectl create -f -`,
 		Fields: []field{{Name: "count", Default: "100", Type: "number", Min: 1, Max: 1000}},
-		do: func(ctx context.Context, l *lab, v values) error {
+		do: func(l *Lab, v values) error {
 			for n := range v.number("count") {
 				name := fmt.Sprintf("many-%04d", n)
-				if err := l.create(ctx, name, name, 1, map[string]string{manyLabel: "many"}); err != nil {
+				if err := l.create(name, name, 1, map[string]any{manyLabel: "many"}); err != nil {
 					return err
 				}
 			}
@@ -78,77 +73,70 @@ var acts = []action{
 	},
 	{
 		Name: "deleteMany", Label: "Delete these", Command: "kubectl delete foos -l " + manyLabel + "=many",
-		do: func(ctx context.Context, l *lab, _ values) error {
-			return l.sampleClient.SamplecontrollerV1alpha1().Foos(namespace).DeleteCollection(ctx, inBackground(),
-				metav1.ListOptions{LabelSelector: manyLabel + "=many"})
+		do: func(l *Lab, _ values) error {
+			for _, foo := range l.cluster.Objects(foos) {
+				if foo.GetLabels()[manyLabel] != "" {
+					if err := l.cluster.Delete(foos, named(foo.GetName())); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
 		},
 	},
 	{
 		Name: "deleteDeployment", Label: "Delete a Deployment", Command: "kubectl delete deployment/{name}",
 		Fields: []field{objectField},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.kubeClient.AppsV1().Deployments(namespace).Delete(ctx, v["name"], inBackground())
+		do: func(l *Lab, v values) error {
+			return l.cluster.Delete(deployments, named(v["name"]))
 		},
 	},
 	{
 		Name: "scaleDeployment", Label: "Scale a Deployment", Command: "kubectl scale deployment/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.patchDeployment(ctx, v["name"], `{"replicas":`+v["replicas"]+`}`)
+		do: func(l *Lab, v values) error {
+			return l.patch(deployments, v["name"], `{"replicas":`+v["replicas"]+`}`)
 		},
 	},
 	{
 		Name: "editDeployment", Label: "Edit a Deployment's image", Command: "kubectl set image deployment/{name} " + container + "=apache",
 		Fields: []field{objectField},
-		do: func(ctx context.Context, l *lab, v values) error {
-			return l.patchDeployment(ctx, v["name"], `{"template":{"spec":{"containers":[{"name":"`+container+`","image":"apache"}]}}}`)
+		do: func(l *Lab, v values) error {
+			return l.patch(deployments, v["name"], `{"template":{"spec":{"containers":[{"name":"`+container+`","image":"apache"}]}}}`)
 		},
 	},
 	{
 		Name: "takeName", Label: "Take a Deployment's name", Command: "kubectl create deployment {name} --image=nginx",
 		Fields: []field{{Name: "name", Default: "taken"}},
-		do: func(ctx context.Context, l *lab, v values) error {
-			labels := map[string]string{"app": v["name"]}
-			deployment := &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Name: v["name"], Labels: labels},
-				Spec: appsv1.DeploymentSpec{
-					Selector: &metav1.LabelSelector{MatchLabels: labels},
-					Template: corev1.PodTemplateSpec{
-						ObjectMeta: metav1.ObjectMeta{Labels: labels},
-						Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: container, Image: "nginx"}}},
-					},
+		do: func(l *Lab, v values) error {
+			labels := map[string]any{"app": v["name"]}
+			return l.cluster.Create(deployments, newObject("apps/v1", "Deployment", v["name"], labels, map[string]any{
+				"selector": map[string]any{"matchLabels": labels},
+				"template": map[string]any{
+					"metadata": map[string]any{"labels": labels},
+					"spec":     map[string]any{"containers": []any{map[string]any{"name": container, "image": "nginx"}}},
 				},
-			}
-			_, err := l.kubeClient.AppsV1().Deployments(namespace).Create(ctx, deployment, metav1.CreateOptions{})
-			return err
+			}))
 		},
 	},
 }
 
-// inBackground is how kubectl deletes.
-func inBackground() metav1.DeleteOptions {
-	return metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func (l *lab) create(ctx context.Context, name, deploymentName string, replicas int32, labels map[string]string) error {
-	foo := &samplev1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec:       samplev1alpha1.FooSpec{DeploymentName: deploymentName, Replicas: &replicas},
-	}
-	_, err := l.sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Create(ctx, foo, metav1.CreateOptions{})
-	return err
+func newObject(apiVersion, kind, name string, labels, spec map[string]any) *object {
+	return &object{Object: map[string]any{
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"namespace": namespace, "name": name, "labels": labels}, "spec": spec,
+	}}
 }
 
-// patch changes the spec of a Foo.
-func (l *lab) patch(ctx context.Context, name, spec string) error {
-	patch := []byte(`{"spec":` + spec + `}`)
-	_, err := l.sampleClient.SamplecontrollerV1alpha1().Foos(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+func (l *Lab) create(name, deploymentName string, replicas int, labels map[string]any) error {
+	return l.cluster.Create(foos, newObject("samplecontroller.k8s.io/v1alpha1", "Foo", name, labels,
+		map[string]any{"deploymentName": deploymentName, "replicas": int64(replicas)}))
 }
 
-// patchDeployment changes the spec of a Deployment.
-func (l *lab) patchDeployment(ctx context.Context, name, spec string) error {
-	patch := []byte(`{"spec":` + spec + `}`)
-	_, err := l.kubeClient.AppsV1().Deployments(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	return err
+// patch changes the spec of an object.
+func (l *Lab) patch(resource, name, spec string) error {
+	return l.cluster.Patch(resource, named(name), `{"spec":`+spec+`}`)
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/format"
@@ -38,7 +37,7 @@ const (
 var (
 	onlyHere = []string{ownDir, benchDir, "docs/lab.png"}
 	// onlyFull is what explains controllers, and tests documentation and alerts.
-	onlyFull = []string{"hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/exercises.md", "docs/lab.html", "docs/why.md"}
+	onlyFull = []string{"hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/exercises.md", "docs/why.md"}
 )
 
 func omittedPaths(full bool) []string {
@@ -121,8 +120,6 @@ func (f file) renamed(n names) (file, error) {
 		text, err = n.renameMarkdown(text)
 	case ".diff":
 		text, err = n.renameDiff(text)
-	case ".html":
-		text, err = n.renamePage(text)
 	default:
 		text, err = n.rename(text, false)
 	}
@@ -297,37 +294,6 @@ func (n names) renameMarkdown(text string) (string, error) {
 		renamed = append(renamed, block)
 	}
 	return strings.Join(renamed, fence), nil
-}
-
-var diffsInJSON = regexp.MustCompile(`"diff":"(\\.|[^"\\])*"`)
-
-// renamePage is rename for docs/lab.html, which has diffs in JSON.
-func (n names) renamePage(text string) (string, error) {
-	var renamed strings.Builder
-	end := 0
-	for _, match := range append(diffsInJSON.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
-		between, err := n.rename(text[end:match[0]], false)
-		if err != nil {
-			return "", err
-		}
-		renamed.WriteString(between)
-		if end = match[1]; match[0] == end {
-			break
-		}
-		var diff string
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(text[match[0]:end], `"diff":`)), &diff); err != nil {
-			return "", err
-		}
-		if diff, err = n.renameDiff(diff); err != nil {
-			return "", err
-		}
-		quoted, err := json.Marshal(diff)
-		if err != nil {
-			return "", err
-		}
-		renamed.WriteString(`"diff":` + string(quoted))
-	}
-	return renamed.String(), nil
 }
 
 // renameDiff is rename for diffs of Go and other files. Go code is renamed line by line, because a hunk begins and ends anywhere.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -80,6 +81,7 @@ type request struct {
 	namespace   string
 	name        string
 	subresource string
+	query       url.Values
 	body        []byte
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,6 +43,7 @@ type network struct {
 	sent      func(r *request)
 	responded func(r *request, result *object, err error)
 	delivered func(eventType watch.EventType, resource string, o *object)
+	ended     func(r *request) // of a watch
 	kill      func()
 }
 
@@ -248,7 +248,7 @@ func (t *transport) parse(httpRequest *http.Request) (*request, error) {
 		r.namespace, path = path[1], path[2:]
 	}
 	path = append(path, "", "")
-	r.resource, r.name, r.subresource = path[0], path[1], path[2]
+	r.resource, r.name, r.subresource, r.query = path[0], path[1], path[2], httpRequest.URL.Query()
 	if _, ok := resources[r.resource]; !ok {
 		return nil, fmt.Errorf("unexpected resource %q", r.resource)
 	}
@@ -256,8 +256,8 @@ func (t *transport) parse(httpRequest *http.Request) (*request, error) {
 		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
 		http.MethodPatch: "patch", http.MethodDelete: "delete",
 	}[httpRequest.Method]
-	switch query := httpRequest.URL.Query(); {
-	case r.verb == "get" && r.name == "" && query.Get("watch") != "":
+	switch {
+	case r.verb == "get" && r.name == "" && r.query.Get("watch") != "":
 		r.verb = "watch"
 	case r.verb == "get" && r.name == "":
 		r.verb = "list"
@@ -286,7 +286,7 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	if isFirst {
 		staleness = t.staleness
 	}
-	initial, next, err := t.server.startWatch(r, httpRequest.URL.Query(), staleness)
+	initial, next, err := t.server.startWatch(r, staleness)
 	if apierrors.IsResourceExpired(err) {
 		return respond(httpRequest, http.StatusOK, encode(event{watch.Error, encode(statusOf(err))})), nil
 	}
@@ -301,7 +301,7 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 		t.watches[r.resource] = ended
 	}
 	t.lock.Unlock()
-	seconds, err := strconv.Atoi(httpRequest.URL.Query().Get("timeoutSeconds"))
+	seconds, err := strconv.Atoi(r.query.Get("timeoutSeconds"))
 	if err != nil {
 		seconds = 300
 	}
@@ -310,6 +310,7 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	go func() {
 		defer cancel()
 		defer writer.Close()
+		defer t.ended(r)
 		if len(initial) > 0 && !t.wait(ctx, ended, r.resource, "list of "+r.resource) {
 			return
 		}
@@ -344,6 +345,12 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	response := respond(httpRequest, http.StatusOK, nil)
 	response.ContentLength, response.Body = -1, reader
 	return response, nil
+}
+
+func (t *transport) ended(r *request) {
+	if t.network.ended != nil {
+		t.network.ended(r)
+	}
 }
 
 // event is what a watch responds with.
@@ -394,13 +401,13 @@ func (t *transport) wait(ctx context.Context, ended chan struct{}, resource, eve
 
 // startWatch returns what a watch begins with, and after which resourceVersion it goes on. A list of initial events is older than the newest
 // state by a number of changes, as one from the cache of an API server may be.
-func (s *server) startWatch(r *request, query url.Values, staleness int64) (initial []change, next int64, err error) {
+func (s *server) startWatch(r *request, staleness int64) (initial []change, next int64, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if err := s.rejection(r); err != nil {
 		return nil, 0, err
 	}
-	if query.Get("sendInitialEvents") == "true" {
+	if r.query.Get("sendInitialEvents") == "true" {
 		next := max(s.resourceVersion-staleness, s.compacted)
 		for _, o := range sorted(s.at(r.resource, next), r.namespace) {
 			initial = append(initial, change{eventType: watch.Added, new: o, raw: encode(o.Object)})
@@ -411,7 +418,7 @@ func (s *server) startWatch(r *request, query url.Values, staleness int64) (init
 		bookmark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		return append(initial, change{eventType: watch.Bookmark, new: bookmark, raw: encode(bookmark.Object)}), next, nil
 	}
-	next, err = strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
+	next, err = strconv.ParseInt(r.query.Get("resourceVersion"), 10, 64)
 	if err != nil || next < s.compacted {
 		return nil, 0, apierrors.NewResourceExpired("too old resource version")
 	}

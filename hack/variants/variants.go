@@ -7,12 +7,10 @@ package variants
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 
@@ -157,20 +155,4 @@ func (v Variant) Overlay(root, dir string) (string, error) {
 		return "", err
 	}
 	return filepath.Abs(file)
-}
-
-// Build builds the variant of the controller in the repository at root, and returns the path of the binary, which is in dir. What the
-// variant changes of the permissions, which are among Files, is up to the caller.
-func (v Variant) Build(ctx context.Context, root, dir string) (string, error) {
-	overlay, err := v.Overlay(root, dir)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(filepath.Dir(overlay), "sample-controller")
-	build := exec.CommandContext(ctx, "go", "build", "-overlay="+overlay, "-o", binary, ".")
-	build.Dir = root
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the variant %s: %w\n%s", v.ID, err, output)
-	}
-	return binary, nil
 }

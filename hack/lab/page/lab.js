@@ -1,15 +1,16 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The page: steps come from the live lab, from a file, or from within the page, and are shown by the player.
+// The page: steps come from the cluster or from a recording, and are shown by the player.
 (() => {
   "use strict";
 
-  let lab = null; // GET /state; null without a server.
+  let lab = null; // The state of the cluster; null without one.
   let liveSteps = [];
   let chosenPod = null;
   let recordingName = "";
   let redrawAt = 0;
+  let leaseDrawnAt = 0;
   const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
   const picture = new Picture((selection) => {
@@ -20,6 +21,8 @@
   const travel = (state, step) => step.pod && step.pod !== shownPod() && step.stop !== "fault" ? { stop: "none", quiet: true } : labState.travel(state, step);
   const player = new Player({
     travel,
+    now: () => cluster.now(),
+    stopsBefore: (step) => player.live && tour.stopsBefore(step),
     onStep(step, way) {
       picture.begin(step, reducedMotion.matches ? { ...way, label: "" } : way);
       follow(step);
@@ -59,19 +62,24 @@
     byId("tab-variants").click();
     variants.show(id);
   };
+  const tour = new Tour({ post, stop: () => { pause(); redraw(); }, goOn: () => { play(); redraw(); } });
   const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
   const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && playRecording(recorded.get(id), id);
   const variants = new Variants({
     post,
     onChange: () => redraw(),
-    stepsOf: (id) => recorded.get(id) || liveSteps,
+    stepsOf: (id) => lab && lab.variant && lab.variant.id === id ? liveSteps : recorded.get(id) || [],
+    async onShow(id) {
+      if (!recorded.has(id)) recorded.set(id, parse(await (await fetch(`variants/${id}.jsonl`)).text()));
+      redraw();
+    },
     onPlay(id) {
       playScenario(id);
       redraw();
     },
     onGo(id, seq) {
-      if (lab && !player.live) goLive();
-      playScenario(id);
+      if (!lab || !lab.variant || lab.variant.id !== id) playScenario(id);
+      else if (!player.live) goLive();
       go(seq);
     },
   });
@@ -102,7 +110,7 @@
   function go(seq) {
     const index = player.steps.findIndex((step) => step.seq === seq);
     if (index < 0) return;
-    player.pause();
+    pause();
     player.seek(index + 1);
     list.current = seq;
     detail.select({ seq, stop: player.steps[index].stop });
@@ -130,15 +138,17 @@
     const text = live ? (playing ? (behind > 3 ? `● live, ${behind} to show` : "● live") : `‖ paused, ${behind} behind`)
       : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
     byId("mode").textContent = text;
+    for (const id of ["reset", "guide"]) byId(id).hidden = !lab || lab.phase !== "live";
     byId("progress").hidden = !lab || lab.phase === "live";
-    if (lab) byId("progress").textContent = `${{ building: "The local Kubernetes is being built:", starting: "The lab starts:", failed: "The lab has failed:" }[lab.phase] || ""} ${lab.progress || lab.error || ""}`;
+    if (lab && lab.phase === "loading") byId("progress").replaceChildren("Loading the controller and its cluster: ", element("progress", { value: lab.progress }));
+    if (lab && lab.phase === "failed") byId("progress").textContent = `${lab.error} This is a recording.`;
     byId("play").textContent = playing ? "‖ pause" : "▷ play";
     const canGoLive = lab && lab.phase === "live" && !live;
     byId("now").hidden = !(canGoLive || live && behind > 3);
     byId("now").textContent = canGoLive ? "go live" : "to now";
     byId("now").classList.toggle("primary", Boolean(canGoLive));
     byId("back").disabled = player.position === 0;
-    byId("forward").disabled = behind === 0;
+    byId("forward").disabled = behind === 0 && !live;
     const at = byId("at");
     at.max = player.steps.length;
     at.value = player.position;
@@ -157,13 +167,20 @@
     }));
   }
 
+  // post makes the cluster do something. A variant is built first.
   async function post(path, body) {
+    const [kind, id] = path.split("/");
+    if (kind !== "variants" || body.action !== "run") return cluster.post(path, body);
+    lab = { ...lab, variant: { id, phase: "building" } };
+    redraw();
     try {
-      const response = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-      return await response.json().catch(() => ({}));
+      await cluster.build(id);
     } catch (error) {
-      return { error: String(error) };
+      lab = { ...lab, variant: { id, phase: "failed", error: error.message } };
+      redraw();
+      return { error: error.message };
     }
+    return cluster.post(path, { ...body, scenario: variants.find(id).scenario });
   }
 
   // Sources of steps.
@@ -191,49 +208,96 @@
     if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
   }
 
-  // offerRecording plays a recording while the cluster is built, which takes minutes. It is left to the user when to go live then.
+  // offerRecording plays a recording if there is no live lab.
   async function offerRecording() {
-    if (lab.phase !== "building") return;
-    const response = await fetch("recording.jsonl");
-    const steps = parse(await response.text());
-    if (!player.live && player.steps.length === 0) playRecording(steps, "");
+    playRecording(parse(await (await fetch("recording.jsonl")).text()), "");
   }
 
-  function connect() {
-    const events = new EventSource("steps");
-    let isOffered = false;
-    events.addEventListener("state", (event) => {
-      lab = JSON.parse(event.data);
-      if (lab.phase === "building" && !isOffered) {
-        isOffered = true;
-        setTimeout(offerRecording, 3000); // If all is built already, that is found out sooner.
+  const cluster = new Cluster({
+    onProgress(part) {
+      lab = { phase: "loading", progress: part };
+      drawBar();
+    },
+    onState(state) {
+      const isFirst = lab.phase !== "live";
+      lab = { ...state, phase: "live", canBuild: cluster.canBuild };
+      if (isFirst) goLive();
+      // The first visit begins with the tour, once the controller has workers.
+      if (state.pods.some(({ leader }) => leader) && !localStorage.getItem("visited")) {
+        localStorage.setItem("visited", "yes");
+        tour.begin(0);
       }
-      if (lab.phase === "live" && !player.live && player.steps.length === 0) goLive();
       redraw();
-    });
-    events.addEventListener("steps", (event) => {
-      const steps = JSON.parse(event.data);
-      const isNew = liveSteps.length > 0 && steps[0].seq <= liveSteps.at(-1).seq; // The lab was started anew.
-      const isFirst = liveSteps.length === 0 || isNew;
-      if (isNew) liveSteps = [];
+    },
+    onSteps(steps) {
       liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
       variants.draw(lab);
       if (!player.live) return;
-      if (isFirst) player.load(liveSteps, true);
-      else player.append(steps);
-      // What happened before the page was opened is not played.
-      if (player.playing && Date.now() - player.steps.at(-1).at > 5000) player.seek(player.steps.length);
+      player.append(steps);
       listKeys();
-    });
+    },
+  });
+
+  async function startCluster() {
+    lab = { phase: "loading", progress: 0 };
+    try {
+      if (new URLSearchParams(location.search).has("recording")) throw new Error("");
+      if (Cluster.unsupported) throw new Error(Cluster.unsupported);
+      await cluster.start();
+    } catch (error) {
+      lab = { phase: "failed", error: error.message };
+      await offerRecording();
+    }
+    redraw();
+  }
+
+  function pauseCluster() {
+    if (player.live && cluster.isRunning) cluster.pause();
+  }
+
+  function pause() {
+    player.pause();
+    pauseCluster();
+  }
+
+  function play() {
+    player.play();
+    if (player.live) cluster.resume();
   }
 
   // Controls.
 
   const controls = {
-    play: () => player.playing ? player.pause() : player.play(),
-    back: () => player.back(),
-    forward: () => player.forward(),
-    now: () => player.live ? (player.seek(player.steps.length), player.play()) : goLive(),
+    // What is shown and the cluster stand still together.
+    play() {
+      if (player.playing) pause();
+      else play();
+    },
+    back() {
+      pauseCluster();
+      player.back();
+    },
+    forward() {
+      if (player.live && player.behind === 0 && !player.moving) {
+        player.play();
+        cluster.step();
+      } else {
+        pauseCluster();
+        player.forward();
+      }
+    },
+    now() {
+      if (!player.live) goLive();
+      player.seek(player.steps.length);
+      play();
+    },
+    reset: () => post("reset", {}),
+    async guide() {
+      await post("reset", {});
+      goLive();
+      play();
+      tour.begin(0);
+    },
     open: () => byId("file").click(),
     save: () => {
       const lines = player.steps.map(({ at, ...step }) => JSON.stringify(step) + "\n");
@@ -248,9 +312,12 @@
       redraw();
     });
   }
-  byId("speed").addEventListener("change", (event) => { player.speed = Number(event.target.value); });
+  byId("speed").addEventListener("change", (event) => {
+    player.speed = Number(event.target.value);
+    if (player.live) cluster.changeSpeed(player.speed);
+  });
   byId("at").addEventListener("input", (event) => {
-    player.pause();
+    pause();
     player.seek(Number(event.target.value));
   });
   byId("file").addEventListener("change", async (event) => {
@@ -290,26 +357,20 @@
     const pod = player.state.pods.get(shownPod());
     if (pod && pod.delayed.size > 0) picture.drawQueue(pod, player.clock(now));
     quiet(now);
+    if (now - leaseDrawnAt > 100) {
+      leaseDrawnAt = now;
+      drawLease(player.state, player.clock(now));
+    }
     requestAnimationFrame(frame);
   }
 
-  const inlined = (id) => document.getElementById(id)?.textContent;
-  const recording = inlined("lab-recording");
-  if (recording !== undefined) {
-    exercises.load(JSON.parse(inlined("lab-exercises") || "[]"));
-    for (const { id } of document.querySelectorAll("script[id^=lab-variant-]")) recorded.set(id.slice("lab-variant-".length), parse(inlined(id)));
-    variants.load(JSON.parse(inlined("lab-variants") || "[]"), recorded.keys());
-    glossary.load(JSON.parse(inlined("lab-glossary") || "{}"));
-    playRecording(parse(recording), "");
-  } else {
-    for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
-      fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
-    }
-    connect();
+  for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
+    fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
   }
+  startCluster();
   redraw();
   requestAnimationFrame(frame);
 
   // For tests: what the page shows.
-  window.lab = { player, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
+  window.lab = { player, cluster, tour, variants, get state() { return player.state; }, get shownPod() { return shownPod(); }, go };
 })();

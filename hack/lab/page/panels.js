@@ -36,7 +36,8 @@ class Detail {
   draw(state, pod) {
     const step = this.step();
     const stop = this.selected ? this.selected.stop : step && step.stop;
-    const signature = [stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
+    const sets = pod && stop === "queue" ? JSON.stringify([[...pod.waiting.keys()], [...pod.processing], [...pod.delayed.keys()]]) : "";
+    const signature = [sets, stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
     if (signature === this.drawn) return;
     this.drawn = signature;
     const about = glossary.stops[stop];
@@ -49,6 +50,7 @@ class Detail {
     this.root.replaceChildren(...[
       element("h2", {}, about.title, this.selected ? element("button", { className: "unpin", title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
       element("p", {}, about.text),
+      pod && stop === "queue" ? queuePicture(pod) : null,
       ...this.aboutItem(pod),
       ...(this.selected && !this.selected.seq && !this.selected.key ? [element("dl", {}, (about.arrows || []).flatMap(([arrow, text]) =>
         [element("dt", {}, arrow), element("dd", {}, text)]))] : []),
@@ -172,10 +174,10 @@ function readable(raw) {
 
 // The steps, as a list of rows. Only those near the position are rows.
 class StepList {
-  static rows = 250;
+  static rows = 120;
 
   constructor(player, onSelect) {
-    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", first: 0, end: 0 });
+    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", end: 0 });
     byId("filter").addEventListener("input", (event) => {
       this.filter = event.target.value.trim();
       this.redraw();
@@ -187,18 +189,26 @@ class StepList {
     this.root.addEventListener("keydown", (event) => this.move(event));
   }
 
+  // matches reports whether a step is in the list. Renewals of the Lease are many, and have a picture.
   matches(step) {
-    return !this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter)));
+    return step.kind !== "lease" && (!this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter))));
   }
 
   redraw() {
-    this.first = this.end = 0;
+    this.end = 0;
     this.root.replaceChildren();
-    this.draw();
+    this.update();
   }
 
-  // draw appends the rows of the steps that have been shown since, and drops the oldest ones.
+  // draw updates the list soon. If much happens, that is not with each step: to lay it out takes long.
   draw() {
+    this.timer ??= setTimeout(() => this.update(), 80);
+  }
+
+  // update appends the rows of the steps that have been shown since, and drops the oldest ones.
+  update() {
+    clearTimeout(this.timer);
+    this.timer = null;
     const { shown: position, steps } = this.player;
     if (position < this.end || position - this.end > StepList.rows) {
       this.root.replaceChildren();
@@ -234,7 +244,7 @@ class StepList {
   row(step) {
     const cell = (name, ...content) => element("span", { className: name }, content);
     return element("div", { className: "step", id: `step-${step.seq}`, role: "option", data: { seq: step.seq } },
-      cell("number", String(step.seq)), cell("time soft", step.time.slice(11, 23)), cell("source", element("i", { className: `mark ${step.source}`, title: step.source })),
+      cell("number", String(step.seq)), cell("time soft", new Date(step.at).toISOString().slice(11, 23)), cell("source", element("i", { className: `mark ${step.source}`, title: step.source })),
       cell("stop-name", step.stop), cell("lane-name soft", laneName(step.lane)), cell("key", subject(step, this.player.state.pods.size > 1)),
       cell("what", element("b", {}, step.what || step.kind), step.resourceVersion ? ` rv ${step.resourceVersion}` : "", step.why ? ` – ${step.why}` : "", step.error ? ` – ${step.error}` : ""));
   }
@@ -261,7 +271,7 @@ class Actions {
   }
 
   draw(lab) {
-    const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase, lab && lab.shell]);
+    const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase]);
     if (signature !== this.drawn) {
       this.drawn = signature;
       for (const id of ["acts", "faults"]) {
@@ -269,28 +279,13 @@ class Actions {
         this.shared[id] = this.sharedFields(actions);
         byId(id).replaceChildren(...actions.length > 0
           ? [this.shared[id].form, ...actions.map((action) => this.form(id, action, lab.phase === "live"))]
-          : [element("p", {}, "This is a recording. With ", element("code", {}, "make lab"), " there is a live cluster here, in which every button does what it says.")]);
+          : [element("p", {}, "This is a recording. In the live lab, every button here does what it says.")]);
       }
-      if (lab && lab.motion) byId("faults").prepend(this.motionForm());
-      if (lab && lab.shell) byId("acts").append(element("p", {}, "Or in a terminal, after:"), element("code", { className: "shell" }, lab.shell));
     }
     if (!lab) return;
     for (const form of document.querySelectorAll("#faults form[data-name]")) {
       form.classList.toggle("on", (lab.faultsOn || []).some((fault) => fault.split("/")[0] === form.dataset.name));
     }
-    if (this.motion && lab.motion) {
-      this.motion.value = lab.motion.mode;
-      this.release.hidden = lab.motion.mode !== "step";
-      this.release.textContent = `next (${lab.motion.held || 0} held)`;
-    }
-  }
-
-  motionForm() {
-    this.motion = element("select", { "aria-label": "Motion of the cluster", onchange: () => this.post("motion", { mode: this.motion.value, seconds: 2 }) },
-      element("option", { value: "run" }, "full speed"), element("option", { value: "slow" }, "2 s each"), element("option", { value: "step" }, "a click each"));
-    this.release = element("button", { type: "button", hidden: true, onclick: () => this.post("motion", { mode: "step", release: 1 }) }, "next");
-    return element("form", { className: "motion", onsubmit: (event) => event.preventDefault(), title: "Slow motion holds requests and watch events between the controller and the API server." },
-      element("span", {}, "slow motion"), this.motion, this.release);
   }
 
   // sharedFields returns a form with the fields that several actions have, once.

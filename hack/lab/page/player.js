@@ -13,9 +13,10 @@ class Player {
   static keep = 40000; // steps of a live lab.
 
   // onStep is called with a step that begins to travel, onProgress with how far it is, and onState with the steps that have just been
-  // shown, if any. travel returns the way of a step.
-  constructor({ onStep, onProgress, onState, travel }) {
-    Object.assign(this, { onStep, onProgress, onState, travel });
+  // shown, if any. travel returns the way of a step, and now the time of the cluster in ms.
+  // stopsBefore is asked before a step is shown whether everything has to stand still before it.
+  constructor({ onStep, onProgress, onState, travel, now, stopsBefore }) {
+    Object.assign(this, { onStep, onProgress, onState, travel, now, stopsBefore });
     this.speed = 1;
     this.playing = true;
     this.reset(false);
@@ -109,7 +110,7 @@ class Player {
 
   // clock is the time in the picture, for countdowns.
   clock(now) {
-    if (this.live && this.playing && this.behind === 0) return Math.max(Date.now(), this.state.time || 0);
+    if (this.live && this.playing && this.behind === 0) return Math.max(this.now(), this.state.time || 0);
     if (!this.playing || this.moving || this.state.time === null) return this.state.time || 0;
     const { real, shown } = this.gap();
     return this.state.time + (shown > 0 ? Math.min(1, (now - this.shownAt) / shown) * real : 0);
@@ -122,14 +123,16 @@ class Player {
       else this.finish();
       return;
     }
-    if (!this.playing || this.behind === 0 || now - this.shownAt < this.gap().shown) return;
+    if (!this.playing || this.behind === 0 || now - this.shownAt < this.gap().shown || this.stopsBefore(this.steps[this.position])) return;
     const burst = this.burst();
     const duration = Player.stepTime / this.speed / Math.max(1, burst / Player.burst);
     if (duration >= Player.batchBelow) {
       this.begin(now, duration);
       return;
     }
-    const count = Math.min(this.behind, burst, Math.max(2, Math.ceil(burst * (now - this.shownAt) / Player.batchTime)));
+    let count = 1;
+    const most = Math.min(this.behind, burst, Math.max(2, Math.ceil(burst * (now - this.shownAt) / Player.batchTime)));
+    while (count < most && !this.stopsBefore(this.steps[this.position + count])) count++;
     const steps = this.steps.slice(this.position, this.position + count);
     const before = this.state;
     this.state = labState.next(before, ...steps);

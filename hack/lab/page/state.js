@@ -44,7 +44,7 @@ const labState = (() => {
     loops: new Map(), // Writes on their way back through the watch: lane/object@resourceVersion -> loop.
     faults: new Map(), // Those that last: name -> the step that injected it.
     act: null, fault: null,
-    dropped: 0,
+    leases: [], // The newest renewals: by which pod, at what time, and until when they last.
   });
 
   // copy returns a state of which everything may be changed but the values in its maps, which are replaced instead.
@@ -132,11 +132,6 @@ const labState = (() => {
       index = workerOf(pod, step);
     }
     pod.workers[index] = { ...pod.workers[index], ...fields };
-  }
-
-  function emptyQueue(pod) {
-    for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
-    pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
   }
 
   // Faults that last until others end them. A process is frozen until it is thawed or has ended.
@@ -259,7 +254,8 @@ const labState = (() => {
       }
     },
     queueReset({ pod }) {
-      emptyQueue(pod);
+      for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
+      pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
     },
 
     workersStarted({ pod, step }) {
@@ -351,14 +347,9 @@ const labState = (() => {
     notLeader({ pod }) {
       pod.leader = false;
     },
-
-    // What was left out is not known by key, so that only what is seen from now on is shown.
-    summary({ state, step }) {
-      state.dropped += step.count || 0;
-      for (const pod of state.pods.values()) {
-        emptyQueue(pod);
-        for (const lane of lanes) pod.lanes[lane].fifo = [];
-      }
+    lease({ state, step }) {
+      const at = ms(step.time);
+      state.leases = [...state.leases, { pod: step.pod, at, until: at + 1000 * (step.delay || 0) }].slice(-30);
     },
   };
 
@@ -489,7 +480,7 @@ const labState = (() => {
         : { arrow: "response", label: `${step.status}${step.resourceVersion ? ` rv ${step.resourceVersion}` : ""}`, worker };
       case "noResponse": return { arrow: "response", label: "no response", worker };
       case "act": return { stop: "api-server" };
-      case "log": return { stop: "none", quiet: true };
+      case "lease": case "log": return { stop: "none", quiet: true };
       default: return { stop: { queue: "queue", worker: "worker", sync: "worker", request: "worker", response: "worker", "api-server": "api-server" }[step.stop] ||
         (lane && ["reflector", "fifo", "indexer", "handler"].includes(step.stop) ? at(step.stop) : "none") };
     }

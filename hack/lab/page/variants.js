@@ -10,20 +10,23 @@ const phases = {
 
 // The variants of the controller: their differences, and what the controller and a variant did in the same scenario, beside each other.
 class Variants {
-  // onPlay plays a recorded scenario, and onGo shows a step of a scenario. Both show the picture. stepsOf returns the steps of a scenario.
-  constructor({ post, onChange, onPlay, onGo, stepsOf }) {
-    Object.assign(this, { post, onChange, onPlay, onGo, stepsOf, list: [], recorded: new Set(), open: null, isPictureShown: false, phase: null });
+  // onShow loads the recording of a scenario, onPlay plays it, and onGo shows a step of a scenario. The last two show the picture. stepsOf
+  // returns the steps of a scenario.
+  constructor({ post, onChange, onShow, onPlay, onGo, stepsOf }) {
+    Object.assign(this, { post, onChange, onShow, onPlay, onGo, stepsOf, list: [], open: null, isPictureShown: false, phase: null });
   }
 
-  load(list, recorded = []) {
+  load(list) {
     this.list = list;
-    this.recorded = new Set(recorded);
     this.drawn = null;
   }
+
+  find(id) { return this.list.find((variant) => variant.id === id); }
 
   show(id) {
     this.open = id;
     this.isPictureShown = false;
+    if (id && this.find(id).scenario.steps) this.onShow(id);
     this.onChange();
   }
 
@@ -34,7 +37,7 @@ class Variants {
       this.isPictureShown = !["played", "failed"].includes(state.phase); // While the scenario is played, the picture is worth watching.
     }
     this.phase = state && state.phase;
-    const variant = this.list.find(({ id }) => id === this.open);
+    const variant = this.find(this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
     const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
     // The last steps of a scenario may arrive after the news that it has been played.
@@ -60,13 +63,14 @@ class Variants {
 
   controls(variant, lab, state) {
     const isPlaying = state && !["played", "failed"].includes(state.phase);
-    const canRun = lab && lab.phase === "live" && variant.scenario.steps;
+    const hasScenario = Boolean(variant.scenario.steps);
+    const canRun = hasScenario && lab && lab.phase === "live" && lab.canBuild;
     return element("div", { className: "controls" },
       canRun ? element("button", { className: "primary run", disabled: isPlaying, onclick: () => this.act(variant.id, "run") }, "run it") : null,
-      this.recorded.has(variant.id) ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
+      hasScenario ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
-      canRun && !state ? element("p", {}, "The scenario begins without Foos and Deployments: those in the namespace default are deleted. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
-      lab || this.recorded.has(variant.id) ? null : element("p", {}, "With ", element("code", {}, "make lab"), " it can be run."),
+      canRun && !state ? element("p", {}, "The scenario begins in a cluster without Foos and Deployments. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
+      hasScenario && !canRun ? element("p", {}, "With ", element("code", {}, "make lab"), " in a clone it can be run.") : null,
       state && state.id === variant.id ? element("p", { className: "phase" }, element("b", {}, phases[state.phase]), state.error || "") : null);
   }
 

@@ -54,7 +54,7 @@ func (p *page) checkPicture() {
 	p.eventually("that nothing happens any more, and no key is delayed", `(() => {
 		const { player } = lab, last = player.steps.findLast((step) => step.stop !== "reflector");
 		player.seek(player.steps.length);
-		return Date.now() - last.at > 1500 && lab.state.pods.get(lab.shownPod).delayed.size === 0;
+		return lab.cluster.now() - last.at > 1500 && lab.state.pods.get(lab.shownPod).delayed.size === 0;
 	})()`)
 	p.catchUp()
 	got := p.get(`(() => {
@@ -189,6 +189,7 @@ func TestExercises(t *testing.T) {
 			t.Errorf("the answer to %s: %s", exercise.ID, text)
 		}
 		tasks[exercise.ID](p)
+		p.goOn()
 		p.eventually(exercise.ID+" to be seen", shows("#exercises", "the lab has seen it"))
 		p.shoot("exercise-" + exercise.ID)
 		if exercise.ID == "limiters" {
@@ -255,18 +256,20 @@ func TestFaults(t *testing.T) {
 	p.settle(1)
 	p.checkPicture()
 
-	// Slow motion: at first the event waits for a click, and then the request.
-	p.click("#tab-faults")
-	p.get(`document.querySelector(".motion select").value = "step", document.querySelector(".motion select").dispatchEvent(new Event("change"))`)
+	// The cluster stands still: at first the event waits for a click, and then the request.
+	p.get("lab.player.play(), 0")
+	p.click("#play")
 	p.scale("2")
-	p.click("#tab-faults")
-	p.receive("an event that is held", `step.kind === "held" && step.stop === "reflector" && step.object === "default/a"`)
+	p.eventually("an event that is held", `lab.player.steps.some((step) => step.kind === "held" && step.stop === "reflector" && step.object === "default/a")`)
 	p.stepUntil("the event that is held", `/WATCH: \d held/.test(document.querySelector("#arrows").textContent)`)
-	p.shoot("fault-motion")
+	p.shoot("fault-held")
 	const isHeld = `step.kind === "held" && step.stop === "request" && step.key === "default/a"`
-	p.eventually("a request that is held", `document.querySelector(".motion button").click(), lab.player.steps.some((step) => `+isHeld+`)`)
-	p.stepUntil("the request that is held", `document.querySelector("#arrows").textContent.includes("request: 1 held")`)
-	p.get(`document.querySelector(".motion select").value = "run", document.querySelector(".motion select").dispatchEvent(new Event("change"))`)
+	p.eventually("a request that is held", `(lab.player.seek(lab.player.steps.length), lab.cluster.stepping || document.querySelector("#forward").click(), lab.player.steps.some((step) => `+isHeld+`))`)
+	p.get(`lab.player.seek(lab.player.steps.findIndex((step) => ` + isHeld + `) + 1), 0`)
+	if arrows := p.get(`document.querySelector("#arrows").textContent`); !contains(fmt.Sprint(arrows), "request: 1 held") {
+		t.Errorf("the arrows: %s", arrows)
+	}
+	p.click("#now")
 	p.settle(2)
 	p.checkPicture()
 }

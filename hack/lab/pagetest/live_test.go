@@ -73,15 +73,24 @@ func (p *page) do(kind, name string, fields map[string]string) {
 	}
 }
 
-// receive waits until the page has received a step that matches an expression, since the one that is shown.
+// goOn lets the cluster go on if it stands still.
+func (p *page) goOn() {
+	p.Helper()
+	p.get("lab.cluster.isRunning || lab.cluster.resume(), 0")
+}
+
+// receive lets the cluster go on, which stands still while its steps are shown one by one, and waits until the page has received a step that
+// matches an expression, since the one that is shown.
 func (p *page) receive(what, expression string) {
 	p.Helper()
+	p.goOn()
 	p.eventually(what, fmt.Sprintf("lab.player.steps.slice(lab.player.position).some((step) => %s)", expression))
 }
 
-// catchUp shows all steps, and pauses.
+// catchUp shows all steps. The cluster goes on.
 func (p *page) catchUp() {
 	p.Helper()
+	p.goOn()
 	p.get("lab.player.pause(), lab.player.seek(lab.player.steps.length), 0")
 }
 
@@ -92,7 +101,7 @@ func (p *page) settle(replicas int) {
 	p.receive(ready, fmt.Sprintf(`step.kind === "response" && (step.raw || "").includes(%q)`, ready))
 	p.eventually("nothing differs", `(() => {
 		const steps = lab.player.steps, last = steps.at(-1);
-		return Date.now() - last.at > 1000 && steps.findLastIndex((step) => step.kind === "sync" && step.result === "same")
+		return lab.cluster.now() - last.at > 1000 && steps.findLastIndex((step) => step.kind === "sync" && step.result === "same")
 			> steps.findLastIndex((step) => step.kind === "request" && step.resource === "deployments");
 	})()`)
 	p.catchUp()
@@ -103,13 +112,9 @@ func openLab(t *testing.T) *page {
 	t.Helper()
 	p := newPage(t)
 	p.open(startLab(t), 1280, 800, "light")
-	t.Cleanup(func() { // Before the lab ends: the page would log that it cannot reconnect.
-		if !t.Failed() {
-			p.open("about:blank", 1280, 800, "light")
-		}
-	})
-	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live") || !document.querySelector("#now").hidden && document.querySelector("#now").innerText === "go live"`)
-	p.get(`document.querySelector("#now").innerText === "go live" && document.querySelector("#now").click()`)
+	p.eventually("a live cluster", `document.querySelector("#mode").innerText.includes("live")`)
+	p.eventually("the tour of a first visit", `lab.tour.isOpen`)
+	p.get("lab.tour.end()")
 	p.eventually("the leader", shows("#pods", "pod a: ● leader"))
 	p.catchUp()
 	return p

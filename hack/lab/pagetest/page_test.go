@@ -6,8 +6,6 @@ package pagetest
 import (
 	"flag"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -123,21 +121,10 @@ func shows(selector, text string) string {
 	return fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text)
 }
 
-// recordedPage returns the address of the page with everything in one file, as the lab writes it.
+// recordedPage returns the address of the page with the recording.
 func recordedPage(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if output, err := exec.Command(*labBinary, "-root=../../..", "-docs="+dir).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v; make test-lab-page builds it\n%s", *labBinary, err, output)
-	}
-	path, err := filepath.Abs(filepath.Join(dir, "lab.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal(err)
-	}
-	return "file://" + path
+	return startLab(t) + "/?recording"
 }
 
 // overflowing returns the texts that need more room than their box, button or panel has, and the boxes that overlap or are outside of the picture.

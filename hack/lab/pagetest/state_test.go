@@ -316,14 +316,6 @@ func TestState(t *testing.T) {
 			expression: `[pod.waiting.size, pod.delayed.size, pod.retries.size].join()`,
 			want:       "0,0,0",
 		},
-		{
-			name: "after steps were left out, only what is seen from then on is shown",
-			steps: `{"kind":"queueAdd","key":"default/a","priority":"high"}
-				{"kind":"summary","count":4000,"counts":{"queueGet":100},"pod":""}
-				{"kind":"queueAdd","key":"default/b","priority":"high"}`,
-			expression: `[state.dropped, ...pod.waiting.keys()].join()`,
-			want:       "4000,default/b",
-		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := evaluate(t, newEngine(t, parseSteps(t, test.steps)), test.expression); got != test.want {

@@ -28,7 +28,7 @@ func TestTermsOfStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := os.ReadFile("page/glossary.js")
+	script, err := os.ReadFile("../page/glossary.js")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,14 +58,4 @@ func newTerm(paragraph string) term {
 		return cmp.Or(match[2], match[1])
 	})
 	return term{Text: strings.NewReplacer("*", "", "`", "").Replace(text), Code: code}
-}
-
-// serveGlossary serves the terms.
-func (l *lab) serveGlossary(w http.ResponseWriter, _ *http.Request) {
-	terms, err := readGlossary(l.root)
-	if err != nil {
-		respond(w, http.StatusInternalServerError, failure{err.Error()})
-		return
-	}
-	respond(w, http.StatusOK, terms)
 }

@@ -1,0 +1,142 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build js
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"syscall/js"
+)
+
+// worker is the Web Worker in which the lab runs. worker.js has the other side of its methods.
+type worker struct {
+	lock    sync.Mutex
+	cancels map[int]context.CancelFunc // of the requests under way
+}
+
+// post sends a message to the page.
+func post(kind string, content any) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		panic(err) // All content is of types that JSON has.
+	}
+	js.Global().Call("toPage", kind, string(text))
+}
+
+type startMessage struct {
+	Pod     string   `json:"pod"`
+	Variant string   `json:"variant"`
+	Flags   []string `json:"flags"`
+}
+
+// These implement Host.
+
+func (w *worker) Start(pod, variant string, flags []string) {
+	post("start", startMessage{pod, variant, flags})
+}
+func (w *worker) Kill(pod string)    { post("kill", pod) }
+func (w *worker) Freeze(pod string)  { post("freeze", pod) }
+func (w *worker) Thaw(pod string)    { post("thaw", pod) }
+func (w *worker) Steps(steps []Step) { post("steps", steps) }
+func (w *worker) State(s State)      { post("state", s) }
+
+// Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once.
+func Main() {
+	w := &worker{cancels: map[int]context.CancelFunc{}}
+	l, err := New(w, []byte(js.Global().Get("code").String()))
+	if err != nil {
+		panic(err)
+	}
+	functions := map[string]func(args []js.Value){
+		// handle(id, path, body) is answered by a message.
+		"handle": func(args []js.Value) {
+			id, path, body := args[0].Int(), args[1].String(), args[2].String()
+			go func() {
+				post("response", struct {
+					ID int `json:"id"`
+					Response
+				}{id, l.Handle(path, []byte(body))})
+			}()
+		},
+		"log":    func(args []js.Value) { l.Log(args[0].String(), args[1].String()) },
+		"exited": func(args []js.Value) { go l.Exited(args[0].String(), args[1].String()) },
+		// request(pod, id, method, url, body, respond), where respond(what, value) is called with head, chunk, end or error.
+		"request": func(args []js.Value) {
+			pod, id, method, url, body, respond := args[0].String(), args[1].Int(), args[2].String(), args[3].String(), args[4].String(), args[5]
+			ctx, cancel := context.WithCancel(context.Background())
+			w.lock.Lock()
+			w.cancels[id] = cancel
+			w.lock.Unlock()
+			go func() {
+				defer w.abort(id)
+				if err := l.respond(ctx, pod, method, url, body, respond); err != nil {
+					respond.Invoke("error", err.Error())
+				}
+			}()
+		},
+		"abort": func(args []js.Value) { w.abort(args[0].Int()) },
+	}
+	exported := map[string]any{}
+	for name, function := range functions {
+		exported[name] = js.FuncOf(func(_ js.Value, args []js.Value) any {
+			function(args)
+			return nil
+		})
+	}
+	js.Global().Call("serve", exported)
+	l.Run()
+}
+
+// abort ends a request.
+func (w *worker) abort(id int) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if cancel := w.cancels[id]; cancel != nil {
+		cancel()
+	}
+	delete(w.cancels, id)
+}
+
+// respond makes a request of an instance, and passes the response on.
+func (l *Lab) respond(ctx context.Context, pod, method, url, body string, respond js.Value) error {
+	connection := l.Connection(pod)
+	if connection == nil {
+		return fmt.Errorf("there is no instance %s", pod)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return err
+	}
+	response, err := connection.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	head, err := json.Marshal(map[string]any{"status": response.StatusCode, "headers": map[string]string{
+		"Content-Type": response.Header.Get("Content-Type"), "Retry-After": response.Header.Get("Retry-After"),
+	}})
+	if err != nil {
+		return err
+	}
+	respond.Invoke("head", string(head))
+	chunk := make([]byte, 64<<10)
+	for {
+		size, err := response.Body.Read(chunk)
+		if size > 0 {
+			array := js.Global().Get("Uint8Array").New(size)
+			js.CopyBytesToJS(array, chunk[:size])
+			respond.Invoke("chunk", array)
+		}
+		if err != nil {
+			respond.Invoke("end", js.Null()) // A watch that is cut ends as one that the API server ends.
+			return nil
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/sample-controller/hack/variants"
+)
+
+// entry is added to the main package of the controller, so that one module is both the controller and the API server of the lab.
+const entry = `package main
+
+import (
+	"os"
+
+	"k8s.io/sample-controller/hack/lab"
+)
+
+func init() {
+	if os.Args[0] == "api-server" {
+		lab.Main()
+		os.Exit(0)
+	}
+}
+`
+
+// builder builds the WebAssembly modules of the lab and the files that the page needs beside its own.
+type builder struct {
+	root, dir string
+	variants  []variants.Variant
+	building  sync.Mutex // one module at a time
+}
+
+// newBuilder returns a builder for the project in root, whose output is in .build/lab.
+func newBuilder(root string) (*builder, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	all, err := variants.All()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, ".build/lab")
+	return &builder{root: root, dir: dir, variants: all}, os.MkdirAll(filepath.Join(dir, "variants"), 0o755)
+}
+
+// build builds everything but the variants.
+func (b *builder) build(ctx context.Context) error {
+	fmt.Fprintln(os.Stderr, "Building the lab. The first time, this takes some minutes.")
+	module := filepath.Join(b.dir, "lab.wasm")
+	if err := b.compile(ctx, module, nil); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(module)
+	if err != nil {
+		return err
+	}
+	goroot, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOROOT: %w", err)
+	}
+	runtime, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(goroot)), "lib/wasm/wasm_exec.js"))
+	if err != nil {
+		return err
+	}
+	code, err := readCode(b.root)
+	if err != nil {
+		return err
+	}
+	terms, err := readGlossary(b.root)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "wasm_exec.js"), runtime, 0o644); err != nil {
+		return err
+	}
+	for name, value := range map[string]any{
+		"code": code, "glossary": terms, "variants": b.variants,
+		"version": map[string]any{"sha256": fmt.Sprintf("%x", sha256.Sum256(content)), "compressed": len(content), "build": true},
+	} {
+		content, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(b.dir, name+".json"), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildVariant builds the module of a variant, and returns its path. The error is fs.ErrNotExist if there is no such variant.
+func (b *builder) buildVariant(ctx context.Context, id string) (string, error) {
+	for _, v := range b.variants {
+		if v.ID != id {
+			continue
+		}
+		files, err := v.Files(b.root)
+		if err != nil {
+			return "", err
+		}
+		module := filepath.Join(b.dir, "variants", id+".wasm")
+		return module, b.compile(ctx, module, files)
+	}
+	return "", fs.ErrNotExist
+}
+
+// compile builds a module with changed files, by their names in the project. What has not changed since is found in Go's cache.
+func (b *builder) compile(ctx context.Context, module string, files map[string][]byte) error {
+	b.building.Lock()
+	defer b.building.Unlock()
+	changed := filepath.Join(b.dir, "changed")
+	if err := os.RemoveAll(changed); err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	add := func(name string, content []byte) error {
+		replacement := filepath.Join(changed, name)
+		replace[filepath.Join(b.root, name)] = replacement
+		if err := os.MkdirAll(filepath.Dir(replacement), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(replacement, content, 0o644)
+	}
+	if err := add("api_server.go", []byte(entry)); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := add(name, content); err != nil {
+			return err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	if err := add("overlay.json", overlay); err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-overlay="+filepath.Join(changed, "overlay.json"), "-o", module, ".")
+	build.Dir = b.root
+	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	return nil
+}

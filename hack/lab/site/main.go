@@ -1,0 +1,95 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command site builds the lab and serves its page, and builds variants of the controller when the page asks for them.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	root := flag.String("root", ".", "`directory` of the project")
+	address := flag.String("address", "127.0.0.1:0", "`address` to serve the page at, on 127.0.0.1")
+	docs := flag.String("docs", "", "only write the exercises and what each line is for to a `directory`")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var err error
+	if *docs != "" {
+		err = writeDocs(*root, *docs)
+	} else {
+		err = serve(ctx, *root, *address)
+	}
+	if ctx.Err() != nil {
+		err = nil // Interrupted, as intended.
+	}
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// serve builds the lab, and serves its page until ctx is done.
+func serve(ctx context.Context, root, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if host != "127.0.0.1" {
+		return errors.New("-address must be on 127.0.0.1: whoever reaches the page can make this machine build variants")
+	}
+	b, err := newBuilder(root)
+	if err != nil {
+		return err
+	}
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           newHandler(b, listener.Addr().String()),
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // Ctrl-C ends builds, too.
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	page := "http://" + listener.Addr().String()
+	fmt.Fprintf(os.Stderr, "The lab is at %s\nPress Ctrl-C to stop.\n", page)
+	openBrowser(page)
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// openBrowser opens a page in a browser, where there is one.
+func openBrowser(page string) {
+	command := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		command = "open"
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return
+	}
+	opener := exec.Command(command, page)
+	if opener.Start() == nil {
+		go opener.Wait()
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// newTestBuilder returns a builder whose output is in a temporary directory.
+func newTestBuilder(t *testing.T) *builder {
+	t.Helper()
+	b, err := newBuilder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.dir = t.TempDir()
+	return b
+}
+
+func TestServer(t *testing.T) {
+	b := newTestBuilder(t)
+	if err := os.WriteFile(filepath.Join(b.dir, "version.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const host = "127.0.0.1:8000"
+	handler := newHandler(b, host)
+	for _, test := range []struct {
+		method, path, host, origin string
+		code                       int
+		content                    string
+	}{
+		{"GET", "/", host, "", http.StatusOK, "<title>sample-controller lab</title>"},
+		{"GET", "/worker.js", host, "http://" + host, http.StatusOK, "wasm_exec.js"},
+		{"GET", "/version.json", host, "", http.StatusOK, "{}"},
+		{"GET", "/variants/no-done.jsonl", host, "", http.StatusOK, `"name":"no-done"`},
+		{"GET", "/variants/none.wasm", host, "", http.StatusNotFound, ""},
+		{"GET", "/none", host, "", http.StatusNotFound, ""},
+		{"POST", "/", host, "", http.StatusMethodNotAllowed, ""},
+		{"GET", "/", "example.com", "", http.StatusForbidden, "the lab is at http://" + host},
+		{"GET", "/variants/no-done.wasm", host, "http://example.com", http.StatusForbidden, ""},
+	} {
+		r := httptest.NewRequest(test.method, test.path, nil)
+		r.Host = test.host
+		if test.origin != "" {
+			r.Header.Set("Origin", test.origin)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != test.code || !strings.Contains(w.Body.String(), test.content) {
+			t.Errorf("%s %s of %s from %q: %d %.200s", test.method, test.path, test.host, test.origin, w.Code, w.Body)
+		}
+	}
+}
+
+func TestVariantsHaveCode(t *testing.T) {
+	b := newTestBuilder(t)
+	if _, err := b.buildVariant(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a variant that does not exist: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Nothing is compiled.
+	for _, v := range b.variants {
+		if _, err := b.buildVariant(ctx, v.ID); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", v.ID, err)
+		}
+		files, err := v.Files(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range files {
+			if got, err := os.ReadFile(filepath.Join(b.dir, "changed", name)); string(got) != string(content) {
+				t.Errorf("%s does not change %s (%v)", v.ID, name, err)
+			}
+		}
+	}
+}
+
+func TestDocsAreUpToDate(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeDocs(root, dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"exercises.md", "why.md"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(root, "docs", name)); string(got) != string(want) {
+			t.Errorf("docs/%s is out of date (%v): run make lab-docs", name, err)
+		}
+	}
+}
+
+func TestExercisesAreComplete(t *testing.T) {
+	all, err := readExercises(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms, err := os.ReadFile(filepath.Join(root, glossaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := []string{""}
+	for line := range strings.Lines(string(terms)) {
+		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
+			anchors = append(anchors, "#"+strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-"))
+		}
+	}
+	for _, e := range all {
+		if !slices.Contains(anchors, e.Misunderstanding) {
+			t.Errorf("%s: %s has no %s", e.ID, glossaryFile, e.Misunderstanding)
+		}
+		hasChoices := len(e.Choices) > 1 && e.Answer >= 0 && e.Answer < len(e.Choices)
+		if hasChoices == (e.Number != nil) || e.Title == "" || e.Task == "" || e.Question == "" || e.Explanation == "" {
+			t.Errorf("%s is not complete", e.ID)
+		}
+	}
+}
+
+// TestCode verifies that the places in the code of this project are found, and that those in client-go, which the lab names, exist.
+func TestCode(t *testing.T) {
+	c, err := readCode(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, name := range map[string]string{"controller.go": "syncHandler", "consistency/consistency.go": "EnsureReady"} {
+		if !slices.ContainsFunc(c.Files[file].Functions, func(f function) bool { return f.Name == name && f.First > 0 && f.Last > f.First }) {
+			t.Errorf("%s has no %s: %+v", file, name, c.Files[file])
+		}
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go")
+	list.Dir = root
+	clientGo, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "hack/lab/trace.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := 0
+	for line := range strings.Lines(string(content)) {
+		_, place, ok := strings.Cut(line, `"client-go/`)
+		if !ok {
+			continue
+		}
+		places++
+		name, function, _ := strings.Cut(strings.TrimRight(place, "\"\n"), " ")
+		functions, err := parse(filepath.Join(strings.TrimSpace(string(clientGo)), name))
+		if err != nil || !slices.Contains(namesOf(functions), function) {
+			t.Errorf("client-go has no %s in %s (%v)", function, name, err)
+		}
+	}
+	if places < 10 {
+		t.Errorf("only %d places were found", places)
+	}
+}
+
+func namesOf(functions []function) (names []string) {
+	for _, f := range functions {
+		names = append(names, f.Name)
+	}
+	return names
+}
