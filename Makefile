@@ -147,6 +147,11 @@ lab: build-lab ## Watch the controller at work, and break it, on a page in the b
 build-lab:
 	@go -C hack/lab/site build -o ../../../$(BIN)/lab .
 
+.PHONY: site
+site: build-lab ## Write the lab and the documentation to dist/site, for any static host. It needs npm.
+	rm -rf dist/site
+	$(BIN)/lab -site=dist/site $(if $(REPOSITORY),-repository='$(REPOSITORY)')
+
 .PHONY: test-lab
 test-lab: ## Test the lab, except for what a browser shows of its page.
 	go test $(RACE) ./hack/lab

@@ -20,7 +20,7 @@ class Cluster {
 
   // unsupported says what the browser lacks, or nothing.
   static get unsupported() {
-    const missing = ["WebAssembly", "Worker", "DecompressionStream"].find((name) => !(name in globalThis));
+    const missing = ["WebAssembly", "Worker", "TransformStream"].find((name) => !(name in globalThis));
     return missing && `This browser has no ${missing}, which the live lab needs.`;
   }
 
@@ -36,7 +36,7 @@ class Cluster {
 
   // load returns the module, which a browser keeps: its address changes with its content.
   async load({ sha256, compressed, build }) {
-    const response = await fetch(`lab.wasm${build ? "" : ".gz"}?${sha256}`, { cache: "force-cache" });
+    const response = await fetch(`lab.wasm${build ? "" : ".zst"}?${sha256}`, { cache: "force-cache" });
     if (!response.ok) throw new Error(`lab.wasm: ${response.status} ${response.statusText}`);
     let loaded = 0;
     const counted = response.body.pipeThrough(new TransformStream({
@@ -46,8 +46,21 @@ class Cluster {
         controller.enqueue(chunk);
       },
     }));
-    const content = build ? counted : counted.pipeThrough(new DecompressionStream("gzip"));
+    const content = build ? counted : counted.pipeThrough(await Cluster.decompression());
     return WebAssembly.compileStreaming(new Response(content, { headers: { "Content-Type": "application/wasm" } }));
+  }
+
+  // decompression returns a stream that decompresses zstd.
+  static async decompression() {
+    await new Promise((resolve, reject) => {
+      document.head.append(Object.assign(document.createElement("script"), { src: "fzstd.js", onload: resolve, onerror: reject }));
+    });
+    let decompressor = null;
+    return new TransformStream({
+      start(controller) { decompressor = new fzstd.Decompress((chunk) => controller.enqueue(chunk)); },
+      transform: (chunk) => decompressor.push(chunk),
+      flush: () => decompressor.push(new Uint8Array(0), true),
+    });
   }
 
   // build loads the module of a variant, which the server builds now.

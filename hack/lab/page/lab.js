@@ -62,7 +62,7 @@
     byId("tab-variants").click();
     variants.show(id);
   };
-  const tour = new Tour({ post, stop: () => { pause(); redraw(); }, goOn: () => { play(); redraw(); } });
+  const tour = new Tour({ post, stop: (atEnd) => { if (atEnd) player.seek(player.steps.length); pause(); redraw(); }, goOn: () => { play(); redraw(); } });
   const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
   const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && playRecording(recorded.get(id), id);
   const variants = new Variants({

@@ -86,7 +86,7 @@ const tourStations = [
 
 // The guided tour. It watches the steps that are shown, and stops the lab at each station.
 class Tour {
-  // post does an act, stop makes the lab stand still, and goOn lets it go on.
+  // post does an act, stop makes the lab stand still, after all that has happened or before the next step, and goOn lets it go on.
   constructor({ post, stop, goOn }) {
     Object.assign(this, { post, stop, goOn, at: -1, asked: false, answer: null, root: byId("tour") });
   }
@@ -129,7 +129,7 @@ class Tour {
 
   ask() {
     this.asked = true;
-    this.stop();
+    this.stop(!this.station.before);
     this.draw();
   }
 

@@ -88,7 +88,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	for name, value := range map[string]any{
 		"code": code, "glossary": terms, "variants": b.variants,
-		"version": map[string]any{"sha256": fmt.Sprintf("%x", sha256.Sum256(content)), "compressed": len(content), "build": true},
+		"version": newVersion(content, len(content), true),
 	} {
 		content, err := json.Marshal(value)
 		if err != nil {
@@ -99,6 +99,17 @@ func (b *builder) build(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// version says what the page loads.
+type version struct {
+	SHA256     string `json:"sha256"`     // of the module
+	Compressed int    `json:"compressed"` // how many bytes of it are loaded
+	Build      bool   `json:"build"`      // whether there is a server that builds variants
+}
+
+func newVersion(module []byte, compressed int, build bool) version {
+	return version{fmt.Sprintf("%x", sha256.Sum256(module)), compressed, build}
 }
 
 // buildVariant builds the module of a variant, and returns its path. The error is fs.ErrNotExist if there is no such variant.

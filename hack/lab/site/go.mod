@@ -5,4 +5,8 @@ go 1.26.0
 
 require k8s.io/sample-controller/hack/variants v0.0.0
 
+require github.com/yuin/goldmark v1.8.7
+
+require github.com/klauspost/compress v1.20.4
+
 replace k8s.io/sample-controller/hack/variants => ../../variants

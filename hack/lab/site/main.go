@@ -23,12 +23,17 @@ func main() {
 	root := flag.String("root", ".", "`directory` of the project")
 	address := flag.String("address", "127.0.0.1:0", "`address` to serve the page at, on 127.0.0.1")
 	docs := flag.String("docs", "", "only write the exercises and what each line is for to a `directory`")
+	site := flag.String("site", "", "only write the lab and the documentation to a `directory`, for a static host")
+	repository := flag.String("repository", "https://github.com/kubernetes/sample-controller", "`URL` of the repository, for the links of the site")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var err error
-	if *docs != "" {
+	switch {
+	case *docs != "":
 		err = writeDocs(*root, *docs)
-	} else {
+	case *site != "":
+		err = publish(ctx, *root, *site, *repository)
+	default:
 		err = serve(ctx, *root, *address)
 	}
 	if ctx.Err() != nil {
@@ -39,6 +44,15 @@ func main() {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// publish builds the lab, and writes its site.
+func publish(ctx context.Context, root, dir, repository string) error {
+	b, err := newBuilder(root)
+	if err != nil {
+		return err
+	}
+	return writeSite(ctx, b, dir, repository)
 }
 
 // serve builds the lab, and serves its page until ctx is done.

@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -174,4 +176,81 @@ func namesOf(functions []function) (names []string) {
 		names = append(names, f.Name)
 	}
 	return names
+}
+
+var (
+	tags      = regexp.MustCompile(`<(a|link|script|img)\b[^>]*?\b(href|src)="([^"]*)"`)
+	ids       = regexp.MustCompile(`\bid="([^"]*)"`)
+	addresses = regexp.MustCompile(`https?://[^"\s)]+`)
+)
+
+// TestPages follows each link of the documentation, and verifies that the pages load nothing from elsewhere.
+func TestPages(t *testing.T) {
+	dir := t.TempDir()
+	const repository = "https://example.com/repository"
+	if err := writePages(root, dir, repository, func(_, dir string) error {
+		return os.WriteFile(filepath.Join(dir, "mermaid.min.js"), nil, 0o644)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := documents(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(content)
+	}
+	links := 0
+	for _, d := range all {
+		content := read(d.target)
+		for _, tag := range tags.FindAllStringSubmatch(content, -1) {
+			name, anchor, _ := strings.Cut(tag[3], "#")
+			switch {
+			case tag[1] == "a" && strings.HasPrefix(name, repository+"/blob/main/"):
+				links++
+				if _, err := os.Stat(filepath.Join(root, strings.TrimPrefix(name, repository+"/blob/main/"))); err != nil {
+					t.Errorf("%s: %v", d.source, err)
+				}
+			case strings.Contains(name, ":"):
+				if tag[1] != "a" && tag[3] != "data:," {
+					t.Errorf("%s loads %s", d.source, name)
+				}
+			case name == "../", name == "../../": // the lab
+			default:
+				links++
+				linked := content
+				if name != "" {
+					linked = read(path.Join(path.Dir(d.target), name))
+				}
+				if anchor != "" && !slices.ContainsFunc(ids.FindAllStringSubmatch(linked, -1), func(id []string) bool { return id[1] == anchor }) {
+					t.Errorf("%s: there is no %s", d.source, tag[3])
+				}
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("there are only %d links", links)
+	}
+}
+
+func TestPageLoadsNothingFromElsewhere(t *testing.T) {
+	files, err := filepath.Glob("../page/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, address := range addresses.FindAllString(string(content), -1) {
+			if address != "http://www.w3.org/2000/svg" && path.Ext(file) != ".jsonl" {
+				t.Errorf("%s has the address %s", file, address)
+			}
+		}
+	}
 }
