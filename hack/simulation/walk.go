@@ -186,8 +186,9 @@ func (w *walk) calm() {
 func (w *walk) waitUntilReconciled(timeout time.Duration) {
 	var differs string
 	isLate := func(since time.Duration) bool {
-		// A status that was overwritten by an instance that could not know that it leads no more is repaired by the next resync.
-		return since >= timeout && (!w.deposed() || since >= ResyncPeriod+timeout)
+		// A status that was overwritten by an instance that could not know that it leads no more is repaired by the next resync. The first one of
+		// a leader comes after two periods if its informers were started earlier than its handlers were added.
+		return since >= timeout && (!w.deposed() || since >= 2*ResyncPeriod+timeout)
 	}
 	for start := time.Now(); !isLate(time.Since(start)) && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
 		if differs = w.judgeState(); differs == "" {
