@@ -52,7 +52,7 @@ func (p *page) checkPicture() {
 	p.catchUp()
 	// After a write, the Foo is synced again at the end of its backoff, and once more if the desired state may not be held yet.
 	p.eventually("that nothing happens any more, and no key is delayed", `(() => {
-		const { player } = lab, last = player.steps.findLast((step) => step.stop !== "reflector");
+		const { player } = lab, last = player.steps.findLast((step) => step.stop !== "reflector" && step.kind !== "lease");
 		player.seek(player.steps.length);
 		return lab.cluster.now() - last.at > 1500 && lab.state.pods.get(lab.shownPod).delayed.size === 0;
 	})()`)

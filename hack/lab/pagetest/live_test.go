@@ -100,7 +100,7 @@ func (p *page) settle(replicas int) {
 	ready := fmt.Sprintf("%d of %d replicas available", replicas, replicas)
 	p.receive(ready, fmt.Sprintf(`step.kind === "response" && (step.raw || "").includes(%q)`, ready))
 	p.eventually("nothing differs", `(() => {
-		const steps = lab.player.steps, last = steps.at(-1);
+		const steps = lab.player.steps, last = steps.findLast((step) => step.kind !== "lease");
 		return lab.cluster.now() - last.at > 1000 && steps.findLastIndex((step) => step.kind === "sync" && step.result === "same")
 			> steps.findLastIndex((step) => step.kind === "request" && step.resource === "deployments");
 	})()`)

@@ -121,10 +121,11 @@ func shows(selector, text string) string {
 	return fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text)
 }
 
-// recordedPage returns the address of the page with the recording.
-func recordedPage(t *testing.T) string {
-	t.Helper()
-	return startLab(t) + "/?recording"
+// openRecording opens the page of a lab with the recording.
+func (p *page) openRecording(url string, width, height int, scheme string) {
+	p.Helper()
+	p.open(url+"/?recording", width, height, scheme)
+	p.eventually("the recording", "lab.player.steps.length > 0")
 }
 
 // overflowing returns the texts that need more room than their box, button or panel has, and the boxes that overlap or are outside of the picture.
@@ -175,7 +176,7 @@ const withLongNames = `(() => {
 })()`
 
 func TestLayout(t *testing.T) {
-	url := recordedPage(t)
+	url := startLab(t)
 	for _, screen := range []struct {
 		name          string
 		width, height int
@@ -186,7 +187,7 @@ func TestLayout(t *testing.T) {
 	} {
 		t.Run(screen.name, func(t *testing.T) {
 			p := newPage(t)
-			p.open(url, screen.width, screen.height, screen.scheme)
+			p.openRecording(url, screen.width, screen.height, screen.scheme)
 			p.get("lab.player.pause(), lab.player.seek(Math.floor(lab.player.steps.length / 2)), 0")
 			p.get("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0))))")
 			p.shoot(screen.name)
@@ -219,7 +220,7 @@ func TestLayout(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	p := newPage(t)
-	p.open(recordedPage(t), 1280, 800, "light")
+	p.openRecording(startLab(t), 1280, 800, "light")
 	p.eventually("the first steps", "lab.player.position > 3")
 
 	p.click("#play")
@@ -270,7 +271,7 @@ func TestReplay(t *testing.T) {
 // TestKeyboard checks that every stop and every item can be reached with the Tab key.
 func TestKeyboard(t *testing.T) {
 	p := newPage(t)
-	p.open(recordedPage(t), 1280, 800, "light")
+	p.openRecording(startLab(t), 1280, 800, "light")
 	p.get("lab.player.pause(), lab.player.seek(150), 0")
 	p.get("document.body.focus(), window.reached = new Set(), document.addEventListener('focusin', (event) => reached.add(event.target)), 0")
 	for range 120 {
@@ -286,7 +287,7 @@ func TestKeyboard(t *testing.T) {
 // TestManyFoos checks that the page keeps up with 1,000 Foos at once, by showing counts.
 func TestManyFoos(t *testing.T) {
 	p := newPage(t)
-	p.open(recordedPage(t), 1280, 800, "light")
+	p.openRecording(startLab(t), 1280, 800, "light")
 	p.get(`(() => {
 		const steps = [], time = new Date(lab.player.steps.at(-1).at + 1000).toISOString();
 		for (let i = 0; i < 1000; i++) {

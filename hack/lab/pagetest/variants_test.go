@@ -177,7 +177,7 @@ func (p *page) checkComparison() {
 
 func TestRecordedVariant(t *testing.T) {
 	p := newPage(t)
-	p.open(recordedPage(t), 1280, 720, "light")
+	p.openRecording(startLab(t), 1280, 720, "light")
 	p.openVariant("no-done")
 	p.eventually("the comparison", `document.querySelector("#variant table") !== null`)
 	p.checkComparison()
