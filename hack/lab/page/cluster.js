@@ -3,9 +3,10 @@
 
 // The cluster of the lab: an API server and the instances of the controller, each in a Web Worker, and the clock that all of them have.
 class Cluster {
-  // onProgress is called with what is being loaded, onSteps with steps, and onState with the state.
-  constructor({ onProgress, onSteps, onState }) {
-    Object.assign(this, { onProgress, onSteps, onState });
+  // onProgress is called with the part that has been loaded, onSteps with steps, onState with the state, and onFailed with the reason if the
+  // API server ends.
+  constructor({ onProgress, onSteps, onState, onFailed }) {
+    Object.assign(this, { onProgress, onSteps, onState, onFailed });
     this.instances = new Map();
     this.modules = new Map();
     this.calls = new Map();
@@ -86,7 +87,8 @@ class Cluster {
         this.calls.get(content.id)?.(content);
         this.calls.delete(content.id);
         return;
-      case "log": console.error(content);
+      case "log": console.error(content); return;
+      case "failed": this.onFailed(`The API server has ended: ${content}.`);
     }
   }
 

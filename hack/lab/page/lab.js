@@ -102,7 +102,7 @@
     list.draw();
     drawBar();
     actions.draw(lab);
-    exercises.draw(lab);
+    exercises.draw(lab && lab.phase === "live" ? lab : null);
     variants.draw(lab);
   }
 
@@ -214,6 +214,7 @@
   }
 
   const cluster = new Cluster({
+    onFailed: fail,
     onProgress(part) {
       lab = { phase: "loading", progress: part };
       drawBar();
@@ -245,9 +246,15 @@
       if (Cluster.unsupported) throw new Error(Cluster.unsupported);
       await cluster.start();
     } catch (error) {
-      lab = { phase: "failed", error: error.message };
-      await offerRecording();
+      await fail(error.message);
     }
+    redraw();
+  }
+
+  // fail says why there is no live lab, and plays the recording.
+  async function fail(why) {
+    lab = { phase: "failed", error: why };
+    await offerRecording();
     redraw();
   }
 

@@ -175,7 +175,7 @@ function startAPIServer({ module, code, time }) {
     ports.set(pod, port);
     port.onmessage = ({ data }) => {
       if (data.log !== undefined) lab.log(pod, data.log);
-      else if (data.exited !== undefined) lab.exited(pod, data.exited === 0 ? "exit code 0" : `exit code ${data.exited}`);
+      else if (data.exited !== undefined) lab.exited(pod, `exit code ${data.exited}`);
       else if (data.abort) lab.abort(ids.get(`${pod} ${data.abort}`) || 0);
       else {
         const { id, method, url, body } = data;
@@ -193,7 +193,7 @@ function startAPIServer({ module, code, time }) {
     if (data.connect) connect(data.connect, data.port);
     if (data.path) lab.handle(data.id, data.path, JSON.stringify(data.body));
   };
-  run(module, ["api-server"]).then(() => {}, (error) => self.postMessage({ kind: "log", content: String(error) }));
+  run(module, ["api-server"]).catch(String).then((how) => self.postMessage({ kind: "failed", content: how }));
 }
 
 self.onmessage = ({ data }) => (data.code ? startAPIServer : startInstance)(data);
