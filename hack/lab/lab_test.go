@@ -58,6 +58,7 @@ func (f *fixture) handle(path, body, wantError string) {
 	if r := f.lab.Handle(path, []byte(body)); !strings.Contains(r.Error, wantError) || (r.Error == "") != (wantError == "") {
 		f.Errorf("%s %s: error %q, want %q", path, body, r.Error, wantError)
 	}
+	synctest.Wait()
 }
 
 // send sends a request of instance a.
@@ -79,6 +80,7 @@ func (f *fixture) send(method, path, body string) (status int, content string, e
 // verifySteps fails unless these are the kinds of the steps since the last call, inferred ones aside.
 func (f *fixture) verifySteps(want ...string) (steps []Step) {
 	f.Helper()
+	synctest.Wait()
 	var got []string
 	for _, s := range f.steps {
 		if s.Source == inferred || s.Stop == "fault" && s.Kind != "fault" {
@@ -286,6 +288,7 @@ func TestScenario(t *testing.T) {
 		f.handle("acts/create", `{"name":"b"}`, "is being played")
 		f.handle("reset", `{}`, "is being played")
 		time.Sleep(2*startTimeout + 10*time.Second)
+		synctest.Wait()
 		if s := f.state.Variant; s == nil || *s != (variantState{ID: "v", Phase: played}) {
 			f.Fatalf("the variant is %+v", s)
 		}
