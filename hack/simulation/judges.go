@@ -129,6 +129,9 @@ func (w *walk) sent(i *instance, r *request) {
 	record.body = nil
 	w.requests = append(w.requests, record)
 	w.lock.Unlock()
+	if w.isLesson {
+		return
+	}
 	isRepeated := func(other request) bool {
 		return other.verb == r.verb && other.target() == r.target() && other.client == r.client
 	}
@@ -363,7 +366,7 @@ func (w *walk) judgeExit(i *instance, err error) {
 	i.lock.Unlock()
 	w.lock.Lock()
 	stopped = stopped || w.over
-	calm := w.isTrial || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
+	calm := w.isTrial && !w.isLesson || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
 	w.lock.Unlock()
 	w.tell(i.client, "ends: %v", err)
 	if !stopped && err == nil || calm && err != nil {

@@ -1,0 +1,231 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Lesson is something that happens to a controller of Foos, and what has to become of it. The nth stage of the tutorial has learned the
+// first n lessons.
+type Lesson struct {
+	Title     string
+	instances int
+	run       func(w *walk)
+}
+
+// Lessons are those of the tutorial.
+var Lessons = []Lesson{
+	{"A Foo is created", 1, lessonCreate},
+	{"Nothing happens for an hour, and then a Foo is created", 1, lessonHour},
+	{"A write fails", 1, lessonError},
+	{"The Deployment is deleted, and scaled", 1, lessonDrift},
+	{"The name is taken", 1, lessonName},
+	{"The cache is old", 1, lessonStale},
+	{"A user looks at the Foo", 1, lessonStatus},
+	{"Two instances run", 2, lessonElection},
+	{"The Deployment is renamed, and its replicas are undone", 1, lessonRename},
+}
+
+// Give gives a lesson to a program, and returns the story. If the program has broken the promise, the story ends with that, and broken is
+// which one it is.
+func (l Lesson) Give(t *testing.T, program Program) (story, broken string) {
+	w := newWalk(script{}, program)
+	w.isTrial, w.isLesson = true, true
+	w.inBubble(t, l.instances, func() { l.run(w) })
+	if w.violation != nil {
+		broken = w.violation.promise
+	}
+	return w.tale(), broken
+}
+
+// deployment returns the Deployment of a number, or nil.
+func (w *walk) deployment(n int) *appsv1.Deployment {
+	found := w.get(deployments, deploymentName(n))
+	if found == nil {
+		return nil
+	}
+	return toDeployment(found)
+}
+
+// hasReplicas reports whether a Deployment exists and desires a number of replicas.
+func (w *walk) hasReplicas(n int, replicas int32) bool {
+	d := w.deployment(n)
+	return d != nil && *d.Spec.Replicas == replicas
+}
+
+// createAndWait creates a Foo with one replica, and waits until its Deployment is available.
+func (w *walk) createAndWait(n int) {
+	w.act("create", n, nameCount+n)
+	w.expect(30*time.Second, "Foo "+fooName(n)+" has no Deployment that is available", func() bool {
+		d := w.deployment(n)
+		return d != nil && d.Status.AvailableReplicas == 1
+	})
+}
+
+func isWriteOf(resource string) func(r request) bool {
+	return func(r request) bool { return r.resource == resource && r.isWrite() }
+}
+
+func lessonCreate(w *walk) { w.createAndWait(0) }
+
+func lessonHour(w *walk) {
+	w.createAndWait(0)
+	since := time.Now()
+	w.sleep(time.Hour)
+	w.atMost(10, since, "although nothing happens", func(r request) bool { return r.verb != "watch" && r.resource != leases })
+	w.act("create", 1, nameCount+1)
+	w.expect(soon, "the second Foo has no Deployment", func() bool { return w.deployment(1) != nil })
+}
+
+func lessonError(w *walk) {
+	w.sleep(soon)
+	w.fail(1, "create", deployments, errInjected)
+	w.act("create", 0, nameCount)
+	w.expect(10*soon, "the Foo has no Deployment", func() bool { return w.deployment(0) != nil })
+	since := time.Now()
+	w.fail(1000, "create", deployments, errInjected)
+	w.act("create", 1, nameCount+1)
+	w.sleep(time.Minute)
+	w.atMost(20, since, "after errors", isWriteOf(deployments))
+}
+
+func lessonDrift(w *walk) {
+	w.createAndWait(0)
+	w.sleep(time.Minute)
+	w.act("deleteDeployment", 0, 0)
+	w.expect(5*soon, "the Deployment that was deleted is not created again", func() bool { return w.deployment(0) != nil })
+	w.sleep(time.Minute)
+	w.act("scaleDeployment", 0, 4)
+	w.expect(5*soon, "the Deployment is not scaled back", func() bool { return w.hasReplicas(0, 1) })
+}
+
+func lessonName(w *walk) {
+	w.createAndWait(0)
+	w.act("orphan", 0, 0)
+	version := w.get(deployments, deploymentName(0)).GetResourceVersion()
+	w.act("scale", 0, 2)
+	w.sleep(time.Minute)
+	if !w.hasReplicas(0, 1) {
+		w.violated("what a write finds", "Deployment %s belongs to nobody, and is not what it was at resourceVersion %s", deploymentName(0), version)
+	}
+	w.act("deleteDeployment", 0, 0)
+	w.expect(5*soon, "the name is free, and the Foo has no Deployment", func() bool {
+		d := w.deployment(0)
+		return d != nil && metav1.IsControlledBy(d, w.foo(0))
+	})
+	w.act("recreate", 0, 0)
+	w.expect(5*soon, "the Foo that was created again has no Deployment of its own", func() bool {
+		d := w.deployment(0)
+		return d != nil && metav1.IsControlledBy(d, w.foo(0)) && d.DeletionTimestamp == nil
+	})
+}
+
+func lessonStale(w *walk) {
+	w.sleep(soon)
+	since := time.Now()
+	w.current(0).transport.hold(deployments, 10*time.Second)
+	w.tell(user, "delays the watch of deployments by 10s")
+	w.act("create", 0, nameCount)
+	w.sleep(soon)
+	w.act("scale", 0, 1)
+	w.sleep(9 * time.Second)
+	w.atMost(1, since, "to create a Deployment, because the cache does not have it", func(r request) bool {
+		return r.verb == "create" && r.resource == deployments
+	})
+	w.sleep(time.Minute)
+	w.fail(1, "update", deployments, errInjected)
+	w.act("scale", 0, 2)
+	w.expect(10*soon, "the Foo is not scaled after an error", func() bool { return w.hasReplicas(0, 3) })
+}
+
+func lessonStatus(w *walk) {
+	w.createAndWait(0)
+	w.expect(5*soon, "the status of the Foo does not say that it is available", func() bool {
+		foo := w.foo(0)
+		return foo.Status.AvailableReplicas == 1 && foo.Status.ObservedGeneration == foo.Generation
+	})
+	w.sleep(time.Minute)
+	since := time.Now()
+	annotated := w.get(foos, fooName(0)).DeepCopy()
+	annotated.SetAnnotations(map[string]string{"note": "a user's"})
+	_ = w.server.write(user, "update", foos, annotated, "") // Nobody else writes.
+	w.tell(user, "annotates Foo %s", fooName(0))
+	w.sleep(time.Minute)
+	w.atMost(0, since, "although the status is the same", isWriteOf(foos))
+}
+
+func lessonElection(w *walk) {
+	var writers []string
+	w.server.committed = append(w.server.committed, func(c change) { // With the lock of the server held.
+		if c.request.resource == deployments && isInstance(c.request.client) {
+			writers = append(writers, c.request.client)
+		}
+	})
+	for n := range 4 {
+		w.createAndWait(n)
+	}
+	since := time.Now()
+	for n := range 4 {
+		w.act("scale", n, 1)
+		w.sleep(soon)
+	}
+	w.sleep(5 * soon)
+	clients := map[string]bool{}
+	w.count(since, func(r request) bool {
+		if isWriteOf(deployments)(r) {
+			clients[r.client] = true
+		}
+		return false
+	})
+	if len(clients) > 1 {
+		w.violated("who writes", "both instances write")
+		return
+	}
+	w.server.lock.Lock()
+	leader := writers[len(writers)-1]
+	w.server.lock.Unlock()
+	i := w.instance(leader)
+	w.tell(user, "freezes the network of %s for 1m", leader)
+	i.transport.freeze(time.Minute)
+	w.act("scale", 0, 4)
+	w.expect(30*soon, "no other instance takes over", func() bool { return w.hasReplicas(0, 5) })
+	w.server.lock.Lock()
+	writers = nil
+	w.server.lock.Unlock()
+	w.sleep(time.Minute)
+	w.server.lock.Lock()
+	defer w.server.lock.Unlock()
+	for _, writer := range writers {
+		if writer == leader {
+			go w.violated("who writes", "%s writes, although it does not hold the Lease", leader)
+		}
+	}
+}
+
+func lessonRename(w *walk) {
+	w.createAndWait(0)
+	early := false
+	w.server.committed = append(w.server.committed, func(c change) {
+		if c.request.resource == deployments && c.eventType == watch.Deleted && c.request.name == deploymentName(0) && isInstance(c.request.client) {
+			current := w.server.sorted(deployments, "")
+			early = len(current) == 0 || toDeployment(current[0]).Status.AvailableReplicas == 0
+		}
+	})
+	w.act("rename", 0, 1)
+	w.expect(10*soon, "the superseded Deployment is still there", func() bool { return w.deployment(0) == nil && w.deployment(1) != nil })
+	if early {
+		w.violated("what a deletion finds", "Deployment %s was deleted before the new one was available", deploymentName(0))
+	}
+	w.undone[deploymentName(1)] = time.Now().Add(10 * time.Minute)
+	since := time.Now()
+	w.act("scale", 0, 2)
+	w.sleep(10 * time.Minute)
+	w.atMost(20, since, "that are undone", isWriteOf(deployments))
+}

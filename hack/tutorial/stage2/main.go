@@ -1,0 +1,111 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command stage2 watches: an informer calls a handler with each Foo that is new or has changed, and the handler does the work.
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/signal"
+	"syscall"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`path` to a kubeconfig")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		klog.Fatal(err)
+	}
+	if err := run(ctx, config); err != nil {
+		klog.Fatal(err)
+	}
+}
+
+// run runs the controller in the cluster of config until ctx is done.
+func run(ctx context.Context, config *rest.Config) error {
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	sampleClient, err := clientset.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(sampleClient, 0)
+	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos()).TypedInformer()
+	c := &controller{kubeClient: kubeClient}
+	if _, err := foos.AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
+		AddFunc:    func(foo *samplev1alpha1.Foo) { c.handle(ctx, foo) },
+		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.handle(ctx, foo) },
+	}); err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	<-ctx.Done()
+	factory.Shutdown()
+	return nil
+}
+
+type controller struct {
+	kubeClient kubernetes.Interface
+}
+
+// handle is called with a Foo that is new or has changed.
+func (c *controller) handle(ctx context.Context, foo *samplev1alpha1.Foo) {
+	if err := c.sync(ctx, foo); err != nil {
+		klog.ErrorS(err, "Syncing Foo", "foo", klog.KObj(foo))
+	}
+}
+
+// sync creates or scales the Deployment of a Foo.
+func (c *controller) sync(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	deployments := c.kubeClient.AppsV1().Deployments(foo.Namespace)
+	deployment, err := deployments.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err := deployments.Create(ctx, newDeployment(foo), metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
+		deployment.Spec.Replicas = foo.Spec.Replicas
+		_, err = deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// newDeployment returns the Deployment that a Foo desires.
+func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+	labels := map[string]string{"app": "nginx", "controller": foo.Name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: foo.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+			},
+		},
+	}
+}

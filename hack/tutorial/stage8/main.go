@@ -1,0 +1,351 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command stage8 runs twice: the instance that holds the Lease works, and the other one takes over if it is not renewed any more.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	kubeinformers "k8s.io/client-go/informers"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
+	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
+	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "`path` to a kubeconfig")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		klog.Fatal(err)
+	}
+	if err := run(ctx, config); err != nil {
+		klog.Fatal(err)
+	}
+}
+
+// run runs the controller in the cluster of config until ctx is done.
+func run(ctx context.Context, config *rest.Config) error {
+	leaseClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	guard := &guard{}
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { guard.next = next; return guard })
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	sampleClient, err := clientset.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	kubeFactory := kubeinformers.NewSharedInformerFactory(kubeClient, 0)
+	deployments := appsinformers.ToTypedDeploymentInformer(kubeFactory.Apps().V1().Deployments())
+	factory := informers.NewSharedInformerFactory(sampleClient, 0)
+	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
+	rateLimiter := workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()
+	c := &controller{
+		kubeClient:        kubeClient,
+		sampleClient:      sampleClient,
+		foosLister:        foos.Lister(),
+		deploymentsLister: deployments.Lister(),
+		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
+
+		lastSyncResourceVersion: deployments.TypedInformer().LastSyncResourceVersion,
+	}
+	fooHandlers, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
+		AddFunc:    func(foo *samplev1alpha1.Foo) { c.enqueue(foo) },
+		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.enqueue(foo) },
+	})
+	if err != nil {
+		return err
+	}
+	deploymentHandlers, err := deployments.TypedInformer().AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
+		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
+		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
+		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
+			if deleted.OptionalObj != nil { // Otherwise the watch has missed the deletion, and the cache has never had it.
+				c.handleObject(deleted.OptionalObj)
+			}
+			c.enqueueWaiting(deleted.GetObjectName())
+		},
+	})
+	if err != nil {
+		return err
+	}
+	kubeFactory.StartWithContext(ctx)
+	factory.StartWithContext(ctx)
+	cache.WaitFor(ctx, "", fooHandlers.HasSyncedChecker(), deploymentHandlers.HasSyncedChecker())
+	defer c.queue.ShutDown() // A standby has one as well.
+	return lead(ctx, leaseClient, guard, func(ctx context.Context) {
+		var workers sync.WaitGroup
+		for range 2 {
+			workers.Go(func() { c.runWorker(context.WithoutCancel(ctx)) }) // A sync that has begun may end.
+		}
+		<-ctx.Done()
+		c.queue.ShutDown()
+		workers.Wait()
+	})
+}
+
+const leaseDuration, renewDeadline, retryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
+
+// lead runs work while this instance holds the Lease. The Lease is released when work has ended, and not before.
+func lead(ctx context.Context, client kubernetes.Interface, guard *guard, work func(context.Context)) error {
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	context.AfterFunc(ctx, func() {
+		if !guard.elector.IsLeader() {
+			release()
+		}
+	})
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "sample-controller"}, Client: client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())},
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { work(ctx); release() },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	guard.elector = elector
+	elector.Run(electing)
+	if ctx.Err() == nil {
+		return errors.New("the Lease is lost")
+	}
+	return nil
+}
+
+// guard rejects writes of an instance that may lead no more.
+type guard struct {
+	next    http.RoundTripper
+	elector *leaderelection.LeaderElector
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && (!g.elector.IsLeader() || g.elector.Check(renewDeadline-leaseDuration) != nil) {
+		return nil, errors.New("this instance may not lead any more")
+	}
+	return g.next.RoundTrip(r)
+}
+
+type controller struct {
+	kubeClient        kubernetes.Interface
+	sampleClient      clientset.Interface
+	foosLister        listers.FooLister
+	deploymentsLister appslisters.DeploymentLister
+	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
+	lastSyncResourceVersion func() string
+}
+
+// enqueue adds the key of a Foo to the queue.
+func (c *controller) enqueue(foo *samplev1alpha1.Foo) {
+	c.queue.Add(cache.MetaObjectToName(foo))
+}
+
+// handleObject enqueues the Foo that controls an object.
+func (c *controller) handleObject(object metav1.Object) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind != "Foo" {
+		return
+	}
+	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(ref.Name)
+	if err == nil && foo.UID == ref.UID { // A Foo that was created again has another UID.
+		c.enqueue(foo)
+	}
+}
+
+// enqueueWaiting enqueues the Foos that desire a name, which is free now.
+func (c *controller) enqueueWaiting(deployment cache.ObjectName) {
+	foos, err := c.foosLister.Foos(deployment.Namespace).List(labels.Everything())
+	if err != nil {
+		klog.ErrorS(err, "Listing Foos")
+	}
+	for _, foo := range foos {
+		if foo.Spec.DeploymentName == deployment.Name {
+			c.queue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed now.
+			c.enqueue(foo)
+		}
+	}
+}
+
+// runWorker syncs the Foos of the queue until it is shut down.
+func (c *controller) runWorker(ctx context.Context) {
+	for c.processNextWorkItem(ctx) {
+	}
+}
+
+func (c *controller) processNextWorkItem(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if c.isStale(key) {
+		c.queue.AddAfter(key, time.Second)
+		return true
+	}
+	if err := c.sync(ctx, key); err != nil {
+		klog.ErrorS(err, "Syncing Foo", "foo", key)
+		c.queue.AddRateLimited(key)
+		return true
+	}
+	c.queue.Forget(key)
+	return true
+}
+
+// sync brings the Deployment of a Foo to its desired state, and reports what has become of it.
+func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
+	foo, err := c.foosLister.Foos(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	deployment, err := c.syncDeployment(ctx, foo)
+	if errors.Is(err, errNotControlled) {
+		return errors.Join(err, c.updateStatus(ctx, foo, nil, "NameConflict", err.Error()))
+	}
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("%d replicas are available", deployment.Status.AvailableReplicas)
+	return c.updateStatus(ctx, foo, deployment, "Deployed", message)
+}
+
+// errNotControlled is the error of a Foo whose name is taken.
+var errNotControlled = errors.New("this Foo does not control it")
+
+// updateStatus writes the status of a Foo if it differs.
+func (c *controller) updateStatus(
+	ctx context.Context, foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, reason, message string,
+) error {
+	updated := foo.DeepCopy()
+	status, ready := &updated.Status, metav1.ConditionFalse
+	status.ObservedGeneration = foo.Generation
+	if status.AvailableReplicas = 0; deployment != nil {
+		status.AvailableReplicas = deployment.Status.AvailableReplicas
+		if deployment.Status.ObservedGeneration == deployment.Generation && status.AvailableReplicas == *deployment.Spec.Replicas {
+			ready = metav1.ConditionTrue
+		}
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: samplev1alpha1.ConditionReady, Status: ready, ObservedGeneration: foo.Generation, Reason: reason, Message: message,
+	})
+	if equality.Semantic.DeepEqual(foo.Status, *status) {
+		return nil
+	}
+	_, err := c.sampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{})
+	return err
+}
+
+// syncDeployment creates or scales the Deployment of a Foo, and returns it.
+func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo) (*appsv1.Deployment, error) {
+	key := cache.MetaObjectToName(foo)
+	deployments := c.kubeClient.AppsV1().Deployments(foo.Namespace)
+	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	if apierrors.IsNotFound(err) {
+		created, err := deployments.Create(ctx, newDeployment(foo), metav1.CreateOptions{})
+		return c.wrote(key, created, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !metav1.IsControlledBy(deployment, foo) {
+		return nil, fmt.Errorf("the Deployment %s exists, and %w", deployment.Name, errNotControlled)
+	}
+	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
+		deployment = deployment.DeepCopy() // It belongs to the cache. The copy has the resourceVersion that was read.
+		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas)
+		updated, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		return c.wrote(key, updated, err)
+	}
+	return deployment, nil
+}
+
+// wrote records what was written for a Foo, unless that failed, and returns it.
+func (c *controller) wrote(key cache.ObjectName, deployment *appsv1.Deployment, err error) (*appsv1.Deployment, error) {
+	if err == nil {
+		c.written.Store(key, deployment.ResourceVersion)
+	}
+	return deployment, err
+}
+
+// isStale reports whether the cache of Deployments is older than the last write for a Foo.
+func (c *controller) isStale(key cache.ObjectName) bool {
+	written, ok := c.written.Load(key)
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(c.lastSyncResourceVersion(), written.(string))
+	return err != nil || order < 0
+}
+
+var fooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
+
+// newDeployment returns the Deployment that a Foo desires.
+func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
+	podLabels := map[string]string{"app": "nginx", "controller": foo.Name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       foo.Namespace,
+			Name:            foo.Spec.DeploymentName,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, fooKind)},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: foo.Spec.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: podLabels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+			},
+		},
+	}
+}
