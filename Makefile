@@ -206,6 +206,11 @@ bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minut
 	  ../../$(BIN)/bench $(addprefix -keep=,$(or $(KEEP),$(if $(N)$(WORKERS),,results.md))) $(if $(N),-n=$(N)) $(if $(WORKERS),-workers=$(WORKERS)) \
 	    $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(ONLY),-only='$(ONLY)') $(if $(OTHER),-other='$(OTHER)')
 
+.PHONY: stage
+stage: ## Give stage N=3 of the tutorial its lessons, and that of the next stage; with DIR=mine your own code for that stage.
+	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/tutorial/stage$(N))/main.go hack/tutorial/stage$(N)/main_test.go .build/stage
+	@go test -count=1 -v ./.build/stage | grep -v '^=== \|^[IEW][0-9]'
+
 .PHONY: new
 new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database; UPDATE=1 updates DIR.
 	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .

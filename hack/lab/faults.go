@@ -73,7 +73,7 @@ func (l *Lab) faultOf(r simulation.Request) (name string, f simulation.Fault) {
 	l.lock.Unlock()
 	if isForbidden {
 		return "", simulation.Fault{Response: apierrors.NewForbidden(r.GroupResource(), r.Name, fmt.Errorf(
-			"User %q cannot %s resource %q in API group %q in the namespace %q", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
+			"%s %q cannot %s resource %q in API group %q in the namespace %q", "User", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
 	}
 	injected := l.injector.take(r.IsWrite())
 	return injected.name, injected.fault
