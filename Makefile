@@ -211,6 +211,11 @@ stage: ## Give stage N=3 of the tutorial its lessons, and that of the next stage
 	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/tutorial/stage$(N))/main.go hack/tutorial/stage$(N)/main_test.go .build/stage
 	@go test -count=1 -v ./.build/stage | grep -v '^=== \|^[IEW][0-9]'
 
+.PHONY: tutorial-docs
+tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/tutorial.
+	go test -count=1 ./hack/tutorial/stage... -args -stories=$(CURDIR)/hack/tutorial/stories
+	go test -count=1 -run=TestPages ./hack/tutorial -args -update
+
 .PHONY: new
 new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database; UPDATE=1 updates DIR.
 	@go -C hack/newcontroller build -o ../../$(BIN)/newcontroller .

@@ -94,14 +94,14 @@ func (c *controller) sync(ctx context.Context, foo *samplev1alpha1.Foo) error {
 
 // newDeployment returns the Deployment that a Foo desires.
 func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
-	labels := map[string]string{"app": "nginx", "controller": foo.Name}
+	podLabels := map[string]string{"app": "nginx", "controller": foo.Name}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: foo.Spec.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: podLabels},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
 			},
 		},
