@@ -37,7 +37,9 @@ const (
 var (
 	onlyHere = []string{ownDir, benchDir, "docs/lab.png", "hack/tutorial", "hack/simulation/lessons.go"}
 	// onlyFull is what explains controllers, and tests documentation and alerts.
-	onlyFull = []string{".github/workflows/pages.yaml", "hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/exercises.md", "docs/why.md"}
+	onlyFull = []string{
+		".github/workflows/pages.yaml", "hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/exercises.md", "docs/why.md",
+	}
 )
 
 func omittedPaths(full bool) []string {
