@@ -160,7 +160,7 @@ test-lab: ## Test the lab, except for what a browser shows of its page.
 
 .PHONY: test-lab-page
 test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
-	go -C hack/lab/pagetest test -count=1 -timeout 20m ./...
+	go -C hack/lab/pagetest test -count=1 -timeout 40m ./...
 
 .PHONY: lab-record
 lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.

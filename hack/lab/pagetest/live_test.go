@@ -22,7 +22,7 @@ func contains(text string, parts ...string) bool {
 	return true
 }
 
-// startLab starts a lab with a cluster, and returns the address of its page.
+// startLab builds and starts a lab, and returns the address of its page.
 func startLab(t *testing.T) string {
 	t.Helper()
 	command := exec.Command(*labBinary, "-root=../../..")
@@ -50,7 +50,7 @@ func startLab(t *testing.T) string {
 	select {
 	case url := <-address:
 		return url
-	case <-time.After(time.Minute):
+	case <-time.After(15 * time.Minute): // The first build takes minutes.
 		t.Fatal("the lab has not said where its page is")
 		return ""
 	}
@@ -107,7 +107,7 @@ func (p *page) settle(replicas int) {
 	p.catchUp()
 }
 
-// openLab starts a browser and a lab with a cluster, and waits until its controller runs.
+// openLab starts a browser and a lab, and waits until its controller runs.
 func openLab(t *testing.T) *page {
 	t.Helper()
 	p := newPage(t)
@@ -120,7 +120,7 @@ func openLab(t *testing.T) *page {
 	return p
 }
 
-// TestLive clicks through a lab with a cluster, and reads the picture.
+// TestLive clicks through a live lab, and reads the picture.
 func TestLive(t *testing.T) {
 	p := openLab(t)
 

@@ -194,7 +194,7 @@ func TestRecordedVariant(t *testing.T) {
 	}
 }
 
-// TestVariant runs a variant in a lab with a cluster, from an exercise that refers to it.
+// TestVariant runs a variant in a live lab.
 func TestVariant(t *testing.T) {
 	p := openLab(t)
 	p.open(fmt.Sprint(p.get("location.href")), 1280, 720, "light")
