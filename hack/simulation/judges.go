@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -201,6 +202,11 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 	i := w.instance(r.client)
 	if i == nil || found == nil || r.resource == leases || r.resource == events || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
+	}
+	var options metav1.DeleteOptions
+	if r.verb == "delete" && json.Unmarshal(r.body, &options) == nil && options.Preconditions != nil &&
+		options.Preconditions.UID != nil && *options.Preconditions.UID != found.GetUID() {
+		return // It is about an earlier Deployment of that name, whose deletion the cache has not seen.
 	}
 	i.lock.Lock()
 	defer i.lock.Unlock()
