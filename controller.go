@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
@@ -490,7 +489,7 @@ func (c *Controller) desiredDeployment(
 	}
 	desired := newDeployment(foo, c.image)
 	if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
-		desired.Spec.Replicas = ptr.To(ptr.Deref(superseded[0].Spec.Replicas, 1))
+		desired.Spec.Replicas = new(foostatus.DesiredReplicas(superseded[0]))
 	}
 	return desired
 }
@@ -516,7 +515,7 @@ func setDesiredState(deployment *appsv1.Deployment, foo *samplev1alpha1.Foo, ima
 		metav1.SetMetaDataLabel(&deployment.Spec.Template.ObjectMeta, key, value)
 	}
 	if foo.Spec.Replicas != nil {
-		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas) // A pointer into the cache must not leave it.
+		deployment.Spec.Replicas = new(*foo.Spec.Replicas) // A pointer into the cache must not leave it.
 	}
 	pod := &deployment.Spec.Template.Spec
 	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == containerName })

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -165,10 +164,12 @@ func serve(ctx context.Context, o *options.Options, e *election.Elector, synced 
 		live = e.Check
 	}
 	ready := func() error {
-		if !slices.ContainsFunc(synced, func(checker cache.DoneChecker) bool { return !cache.IsDone(checker) }) {
-			return nil
+		for _, checker := range synced {
+			if !cache.IsDone(checker) {
+				return errors.New("the informer caches have not synced yet")
+			}
 		}
-		return errors.New("the informer caches have not synced yet")
+		return nil
 	}
 	if err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready)); err != nil {
 		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)

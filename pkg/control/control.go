@@ -55,14 +55,21 @@ func New(
 }
 
 // CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It
-// returns the response.
+// returns the response. The error is a conflict if the Deployment has changed since it was found.
 func (c *Control) CreateOrPatchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
 	if found == nil {
 		return c.createDeployment(ctx, foo, desired)
 	}
-	return c.patchDeployment(ctx, foo, found, desired)
+	patch, err := mergePatch(found, desired)
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).V(4).Info("Patching Deployment", "patch", string(patch))
+	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.fieldManager})
+	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
 // createDeployment creates the desired Deployment of a Foo, and returns the response. Unless it is the first
@@ -92,21 +99,6 @@ func (c *Control) createDeployment(
 	}
 	c.expect(foo, appsv1.Resource("deployments"), existing)
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
-}
-
-// patchDeployment patches a Deployment of a Foo from the state that was found to the desired state, and
-// returns the response. The error is a conflict if the Deployment has changed since.
-func (c *Control) patchDeployment(
-	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
-) (*appsv1.Deployment, error) {
-	patch, err := mergePatch(found, desired)
-	if err != nil {
-		return nil, err
-	}
-	klog.FromContext(ctx).V(4).Info("Patching Deployment", "patch", string(patch))
-	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
-		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.fieldManager})
-	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
 // mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found

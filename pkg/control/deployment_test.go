@@ -156,7 +156,9 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
-	create := func(c *Control) (*appsv1.Deployment, error) { return c.createDeployment(t.Context(), foo, deployment) }
+	create := func(c *Control) (*appsv1.Deployment, error) {
+		return c.CreateOrPatchDeployment(t.Context(), foo, nil, deployment)
+	}
 	for name, test := range map[string]struct {
 		createErr error
 		write     func(*Control) (*appsv1.Deployment, error)
@@ -164,7 +166,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	}{
 		"create": {nil, create, nil},
 		"patch": {nil, func(c *Control) (*appsv1.Deployment, error) {
-			return c.patchDeployment(t.Context(), foo, deployment, deployment)
+			return c.CreateOrPatchDeployment(t.Context(), foo, deployment, deployment)
 		}, nil},
 		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
 	} {

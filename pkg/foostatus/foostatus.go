@@ -134,7 +134,7 @@ func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 	if deployment.DeletionTimestamp != nil {
 		return DeploymentProgressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
 	}
-	status, desired := deployment.Status, desiredReplicas(deployment)
+	status, desired := deployment.Status, DesiredReplicas(deployment)
 	message = fmt.Sprintf("%d of %d replicas available", status.AvailableReplicas, desired)
 	if IsAvailable(deployment) {
 		return DeploymentAvailable, message
@@ -153,18 +153,18 @@ func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 // IsAvailable reports whether all desired replicas, and no others, run the newest Pod template and are
 // available. Without desired replicas it is true once the last one is gone.
 func IsAvailable(deployment *appsv1.Deployment) bool {
-	status, desired := deployment.Status, desiredReplicas(deployment)
+	status, desired := deployment.Status, DesiredReplicas(deployment)
 	return deployment.DeletionTimestamp == nil && status.ObservedGeneration >= deployment.Generation &&
 		status.AvailableReplicas >= desired && status.UpdatedReplicas == desired && status.Replicas == desired
 }
 
 // CanTakeOver reports whether a Deployment can replace another: it is available, or no replicas are desired.
 func CanTakeOver(deployment *appsv1.Deployment) bool {
-	return IsAvailable(deployment) || desiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
+	return IsAvailable(deployment) || DesiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
 }
 
-// desiredReplicas returns spec.replicas, or the API server's default.
-func desiredReplicas(deployment *appsv1.Deployment) int32 {
+// DesiredReplicas returns spec.replicas, or the API server's default.
+func DesiredReplicas(deployment *appsv1.Deployment) int32 {
 	return ptr.Deref(deployment.Spec.Replicas, 1)
 }
 
