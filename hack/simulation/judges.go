@@ -127,7 +127,7 @@ func (i *instance) stoppedLeading(r *request, lease *object, err error) bool {
 func (w *walk) sent(i *instance, r *request) {
 	w.lock.Lock()
 	record := *r
-	record.body = nil
+	record.body, record.decoded = nil, nil
 	w.requests = append(w.requests, record)
 	w.lock.Unlock()
 	if w.isLesson {
@@ -142,8 +142,8 @@ func (w *walk) sent(i *instance, r *request) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
 	if r.resource == leases {
-		if holder := holderIn(r); holder != "" {
-			i.identity = holder
+		if r.isWrite() && holderOf(r.object()) != "" {
+			i.identity = holderOf(r.object())
 		}
 		return
 	}
@@ -182,19 +182,12 @@ func (i *instance) fooOf(r *request) string {
 	}
 	o := i.objects[r.target()].object
 	if r.verb == "create" {
-		o = decode(r.body)
+		o = r.object()
 	}
 	if o == nil || metav1.GetControllerOf(o) == nil {
 		return ""
 	}
 	return metav1.GetControllerOf(o).Name
-}
-
-func holderIn(r *request) string {
-	if len(r.body) == 0 {
-		return ""
-	}
-	return holderOf(decode(r.body))
 }
 
 // judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
@@ -212,7 +205,7 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 	defer i.lock.Unlock()
 	sameOwner := true
 	if apierrors.IsAlreadyExists(err) {
-		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(decode(r.body))
+		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(r.object())
 		sameOwner = before != nil && after != nil && before.UID == after.UID
 	}
 	if i.acked[r.target()] == found.GetResourceVersion() && sameOwner {

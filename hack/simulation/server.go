@@ -83,6 +83,15 @@ type request struct {
 	subresource string
 	query       url.Values
 	body        []byte
+	decoded     *object // the body, if it has been looked at
+}
+
+// object returns the object in the body. The API server stores it.
+func (r *request) object() *object {
+	if r.decoded == nil {
+		r.decoded = decode(r.body)
+	}
+	return r.decoded
 }
 
 func (r *request) isWrite() bool {
@@ -148,7 +157,7 @@ func (s *server) do(r *request) (*object, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if r.verb == "create" {
-		r.name = decode(r.body).GetName()
+		r.name = r.object().GetName()
 	}
 	found := s.objects[r.resource][types.NamespacedName{Namespace: r.namespace, Name: r.name}]
 	result, err := s.execute(r, found)
@@ -178,7 +187,7 @@ func (s *server) execute(r *request, found *object) (*object, error) {
 	case "create":
 		return s.create(r, found)
 	case "update":
-		return s.update(r, found, decode(r.body))
+		return s.update(r, found, r.object())
 	case "patch":
 		patched, err := patch(r, found)
 		if err != nil {
@@ -232,7 +241,7 @@ func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted 
 }
 
 func (s *server) create(r *request, found *object) (*object, error) {
-	created := decode(r.body)
+	created := r.object()
 	if created.GetResourceVersion() != "" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set",

@@ -6,6 +6,7 @@ package simulation
 import (
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,8 @@ func Flags() {
 // Test tests a program with the trials, each of which shows a promise, and with random walks. What fails is told as a story. The first walk
 // that fails is shrunk before.
 func Test(t *testing.T, program Program) {
+	percent := debug.SetGCPercent(400) // A walk makes much garbage, and needs little memory.
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	for _, trial := range trials {
 		if trial.walks > *walks {
 			continue

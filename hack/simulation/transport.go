@@ -269,7 +269,7 @@ func (t *transport) parse(httpRequest *http.Request) (*request, error) {
 	var err error
 	r.body, err = io.ReadAll(httpRequest.Body)
 	if r.verb == "create" && err == nil {
-		r.name = decode(r.body).GetName()
+		r.name = r.object().GetName()
 	}
 	return r, err
 }
