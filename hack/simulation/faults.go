@@ -78,10 +78,7 @@ var faultKinds = []kind{
 		})
 	}},
 	{"uninstall", 1, func(w *walk, s step) string {
-		w.server.lock.Lock()
-		stored := w.server.sorted(foos, "")
-		w.server.lock.Unlock()
-		for _, foo := range stored {
+		for _, foo := range w.server.snapshot(foos) {
 			_ = w.server.remove(user, foos, foo, metav1.DeleteOptions{}) // One that is gone is no error.
 		}
 		for n := range w.instances {
@@ -97,29 +94,23 @@ var faultKinds = []kind{
 	{"reject", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
 		return w.addRule("a quota rejects writes of Deployment "+name, s.duration(8*time.Second), rule{
-			matches: func(r *request) bool {
-				return isInstance(r.client) && r.isWrite() && r.resource == deployments && r.name == name
-			},
-			reject: func(r *request) error {
-				return apierrors.NewForbidden(r.groupResource(), name, errors.New("exceeded quota"))
-			},
+			matches: func(r *request) bool { return isInstance(r.client) && writesDeployments(r) && r.name == name },
+			reject:  exceedsQuota,
 		})
 	}},
 	{"quota", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
 		return w.addRule("a quota rejects new Pods of Deployment "+name, s.duration(8*time.Second), rule{
 			matches: func(r *request) bool { return r.resource == "pods" && r.name == name },
-			reject:  func(r *request) error { return errors.New("exceeded quota") },
+			reject:  exceedsQuota,
 		})
 	}},
 	{"admission", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
 		mutation := mutations[s.argument%len(mutations)]
 		return w.addRule(fmt.Sprintf("admission %s of Deployment %s", mutation.what, name), s.duration(8*time.Second), rule{
-			matches: func(r *request) bool {
-				return isInstance(r.client) && r.isWrite() && r.resource == deployments && r.name == name
-			},
-			admit: mutation.mutate,
+			matches: func(r *request) bool { return isInstance(r.client) && writesDeployments(r) && r.name == name },
+			admit:   mutation.mutate,
 		})
 	}},
 	{"undo", 2, func(w *walk, s step) string {
@@ -130,17 +121,17 @@ var faultKinds = []kind{
 		return fmt.Sprintf("for %s, another client undoes each change of the replicas of Deployment %s", s.duration(8*time.Second), name)
 	}},
 
-	{"deleteLease", 1, onLease("deletes", func(w *walk, lease *object) {
-		_ = w.server.remove(user, leases, lease, metav1.DeleteOptions{})
+	{"deleteLease", 1, onLease("deletes", func(w *walk, lease *object) error {
+		return w.server.remove(user, leases, lease, metav1.DeleteOptions{})
 	})},
-	{"handLeaseOver", 1, onLease("is the new holder of", func(w *walk, lease *object) {
+	{"handLeaseOver", 1, onLease("is the new holder of", func(w *walk, lease *object) error {
 		set(lease, "another-program", "spec", "holderIdentity")
 		set(lease, metav1.NowMicro().Format(metav1.RFC3339Micro), "spec", "renewTime")
-		_ = w.server.write(user, "update", leases, lease, "")
+		return w.server.write(user, "update", leases, lease, "")
 	})},
-	{"clearLease", 1, onLease("clears", func(w *walk, lease *object) {
+	{"clearLease", 1, onLease("clears", func(w *walk, lease *object) error {
 		set(lease, "", "spec", "holderIdentity")
-		_ = w.server.write(user, "update", leases, lease, "")
+		return w.server.write(user, "update", leases, lease, "")
 	})},
 }
 
@@ -166,16 +157,14 @@ func onWatches(do func(w *walk, t *transport, resource string, s step) string) f
 	}
 }
 
-func onLease(verb string, do func(w *walk, lease *object)) func(w *walk, s step) string {
+func onLease(verb string, do func(w *walk, lease *object) error) func(w *walk, s step) string {
 	return func(w *walk, s step) string {
-		w.server.lock.Lock()
-		sorted := w.server.sorted(leases, "")
-		w.server.lock.Unlock()
-		if len(sorted) == 0 {
-			return ""
+		for _, lease := range w.server.snapshot(leases) {
+			if do(w, lease.DeepCopy()) == nil {
+				return verb + " the Lease"
+			}
 		}
-		do(w, sorted[0].DeepCopy())
-		return verb + " the Lease"
+		return ""
 	}
 }
 
@@ -193,6 +182,12 @@ func (s *server) expireWatches() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.compacted = s.resourceVersion
+}
+
+func writesDeployments(r *request) bool { return r.resource == deployments && r.isWrite() }
+
+func exceedsQuota(r *request) error {
+	return apierrors.NewForbidden(r.groupResource(), r.name, errors.New("exceeded quota"))
 }
 
 func isInstance(client string) bool { return strings.HasPrefix(client, "instance-") }

@@ -60,8 +60,8 @@ func newKnowledge() knowledge {
 
 // delivered records an event that the instance gets.
 func (i *instance) delivered(eventType watch.EventType, resource string, o *object) {
-	i.lock.Lock()
-	defer i.lock.Unlock()
+	i.walk.lock.Lock()
+	defer i.walk.lock.Unlock()
 	switch eventType {
 	case watch.Added, watch.Modified:
 		i.learn(resource, o, true)
@@ -72,35 +72,34 @@ func (i *instance) delivered(eventType watch.EventType, resource string, o *obje
 
 // learn records an object, unless a newer one is known: a response may be late.
 func (i *instance) learn(resource string, o *object, watched bool) {
-	if last := i.objects[resource+" "+o.GetName()].object; last == nil || resourceVersion(last) < resourceVersion(o) {
+	version := func(o *object) int64 {
+		v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64) // The API server has assigned it.
+		return v
+	}
+	if last := i.objects[resource+" "+o.GetName()].object; last == nil || version(last) < version(o) {
 		i.objects[resource+" "+o.GetName()] = known{o, time.Now(), watched}
 	}
 }
 
-func resourceVersion(o *object) int64 {
-	v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64) // The API server has assigned it.
-	return v
-}
-
 // responded records a response that the instance gets.
 func (i *instance) responded(r *request, result *object, err error) {
-	i.lock.Lock()
-	defer i.lock.Unlock()
+	i.walk.lock.Lock()
+	defer i.walk.lock.Unlock()
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[r.String()] = r.sent
 	} else if r.resource == deployments && r.isWrite() {
 		delete(i.read, i.open[r]) // The next write needs a live read of its own.
 	}
 	delete(i.open, r)
-	if r.resource == leases && !i.stoppedLeading(r, result, err) {
-		return
-	}
-	if err == nil && r.verb == "list" {
+	switch {
+	case r.resource == leases:
+		i.observeLease(r, result, err)
+	case err != nil || result == nil || r.verb == "delete":
+	case r.verb == "list":
 		for _, item := range result.Object["items"].([]any) {
 			i.learn(r.resource, &object{Object: item.(map[string]any)}, true)
 		}
-	}
-	if err == nil && result != nil && r.name != "" && r.verb != "delete" {
+	default:
 		i.learn(r.resource, result, false)
 		if r.isWrite() {
 			i.acked[r.target()] = result.GetResourceVersion()
@@ -108,39 +107,37 @@ func (i *instance) responded(r *request, result *object, err error) {
 	}
 }
 
-// stoppedLeading records what a response for the Lease says.
-func (i *instance) stoppedLeading(r *request, lease *object, err error) bool {
-	leads := err == nil && i.identity != "" && holderOf(lease) == i.identity
+// observeLease records what a response for the Lease says, if anything.
+func (i *instance) observeLease(r *request, lease *object, err error) {
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return false // It says nothing.
+		return
 	}
+	leads := err == nil && i.identity != "" && holderOf(lease) == i.identity
 	if leads != i.leads {
 		i.leads, i.since = leads, time.Now()
 	}
 	if leads && r.isWrite() {
 		i.renewed = r.sent
 	}
-	return false
 }
 
-// sent judges a request when an instance sends it.
-func (w *walk) sent(i *instance, r *request) {
+// sent judges a request when the instance sends it.
+func (i *instance) sent(r *request) {
+	w := i.walk
 	w.lock.Lock()
+	defer w.lock.Unlock()
 	record := *r
 	record.body, record.decoded = nil, nil
-	w.requests = append(w.requests, record)
-	w.lock.Unlock()
+	w.requests = append(w.requests, &record)
 	if w.isLesson {
 		return
 	}
-	isRepeated := func(other request) bool {
+	isRepeated := func(other *request) bool {
 		return other.verb == r.verb && other.target() == r.target() && other.client == r.client
 	}
-	if n := w.count(r.sent.Add(-time.Second), isRepeated); n > maxRepeated {
-		w.violated("how often", "%s makes %d requests in a second: %s", i.client, n, r)
+	if repeated := w.sentSince(r.sent.Add(-time.Second), isRepeated); len(repeated) > maxRepeated {
+		w.violated("how often", "%s makes %d requests in a second: %s", i.client, len(repeated), r)
 	}
-	i.lock.Lock()
-	defer i.lock.Unlock()
 	if r.resource == leases {
 		if r.isWrite() && holderOf(r.object()) != "" {
 			i.identity = holderOf(r.object())
@@ -148,8 +145,7 @@ func (w *walk) sent(i *instance, r *request) {
 		return
 	}
 	if r.isWrite() {
-		now := time.Now()
-		switch {
+		switch now := time.Now(); {
 		case !i.leads && i.since.Before(now):
 			w.violated("who writes", "%s knows since %s that it does not hold the Lease: %s", i.client, now.Sub(i.since), r)
 		case now.Sub(i.renewed) > renewDeadline:
@@ -192,6 +188,8 @@ func (i *instance) fooOf(r *request) string {
 
 // judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
 func (w *walk) judgeFailure(r *request, found *object, err error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	i := w.instance(r.client)
 	if i == nil || found == nil || r.resource == leases || r.resource == events || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
@@ -201,8 +199,6 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 		options.Preconditions.UID != nil && *options.Preconditions.UID != found.GetUID() {
 		return // It is about an earlier Deployment of that name, whose deletion the cache has not seen.
 	}
-	i.lock.Lock()
-	defer i.lock.Unlock()
 	sameOwner := true
 	if apierrors.IsAlreadyExists(err) {
 		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(r.object())
@@ -216,6 +212,8 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 
 // judgeCommit judges each write of an instance when it is committed, with the lock of the server held.
 func (w *walk) judgeCommit(c change) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	w.changed[c.new.GetUID()] = time.Now()
 	if c.request.resource == deployments {
 		if ref := metav1.GetControllerOf(c.new); ref != nil {
@@ -223,12 +221,10 @@ func (w *walk) judgeCommit(c change) {
 		}
 	}
 	i := w.instance(c.request.client)
-	if i == nil {
+	switch {
+	case i == nil, c.request.resource == events:
 		return
-	}
-	i.lock.Lock()
-	defer i.lock.Unlock()
-	if c.request.resource == leases {
+	case c.request.resource == leases:
 		for r := range i.open {
 			if holderOf(c.new) == "" && holderOf(c.old) == i.identity {
 				w.violated("who writes", "%s releases the Lease while a sync still runs: %s", i.client, r)
@@ -236,13 +232,8 @@ func (w *walk) judgeCommit(c change) {
 		}
 		return
 	}
-	if c.request.resource == events {
-		return
-	}
 	if lease := w.server.sorted(leases, ""); len(lease) > 0 && holderOf(lease[0]) != i.identity {
-		w.lock.Lock()
 		w.deposedWrote = true
-		w.lock.Unlock()
 	}
 	if last := i.objects[c.request.target()].object; c.old != nil && (last == nil || last.GetResourceVersion() != c.old.GetResourceVersion()) {
 		w.violated("a write from a stale cache", "%s cannot know the %s that it changes: resourceVersion %s: %s",
@@ -360,11 +351,8 @@ func (w *walk) judgeStatus(i *instance, c change) {
 
 // judgeExit judges the end of a process.
 func (w *walk) judgeExit(i *instance, err error) {
-	i.lock.Lock()
-	stopped := i.stopped
-	i.lock.Unlock()
 	w.lock.Lock()
-	stopped = stopped || w.over
+	stopped := i.stopped || w.over
 	calm := w.isTrial && !w.isLesson || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
 	w.lock.Unlock()
 	w.tell(i.client, "ends: %v", err)
@@ -433,18 +421,14 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 }
 
 // steadyState lets time pass, and judges the requests of a kind in that time, except those for the Lease.
-func (w *walk) steadyState(because string, duration time.Duration, counts func(r request) bool) {
+func (w *walk) steadyState(because string, duration time.Duration, counts func(r *request) bool) {
 	since := time.Now()
 	w.sleep(duration)
 	w.lock.Lock()
-	i := slices.IndexFunc(w.requests, func(r request) bool { return !r.sent.Before(since) && r.resource != leases && counts(r) })
-	var first request
-	if i >= 0 {
-		first = w.requests[i]
-	}
+	made := w.sentSince(since, func(r *request) bool { return r.resource != leases && counts(r) })
 	w.lock.Unlock()
-	if i >= 0 {
-		w.violated("steady state", "%s, and %s makes a request: %s", because, first.client, &first)
+	if len(made) > 0 {
+		w.violated("steady state", "%s, and %s makes a request: %s", because, made[0].client, made[0])
 	}
 	if differs := w.judgeState(); differs != "" {
 		w.violated("stability", "%s, and %s", because, differs)
@@ -452,24 +436,27 @@ func (w *walk) steadyState(because string, duration time.Duration, counts func(r
 }
 
 // count returns how many requests of a kind were sent since a time.
-func (w *walk) count(since time.Time, counts func(r request) bool) (n int) {
+func (w *walk) count(since time.Time, counts func(r *request) bool) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	for _, r := range slices.Backward(w.requests) {
-		if r.sent.Before(since) {
-			break
-		}
+	return len(w.sentSince(since, counts))
+}
+
+// sentSince returns the requests of a kind since a time. The lock is held.
+func (w *walk) sentSince(since time.Time, counts func(r *request) bool) (made []*request) {
+	first, _ := slices.BinarySearchFunc(w.requests, since, func(r *request, since time.Time) int { return r.sent.Compare(since) })
+	for _, r := range w.requests[first:] {
 		if counts(r) {
-			n++
+			made = append(made, r)
 		}
 	}
-	return n
+	return made
 }
 
 // judgeWork bounds the writes by what has happened.
 func (w *walk) judgeWork() {
 	for _, resource := range []string{foos, deployments} {
-		n := w.count(w.start, func(r request) bool { return r.resource == resource && r.isWrite() })
+		n := w.count(w.start, func(r *request) bool { return r.resource == resource && r.isWrite() })
 		if limit := 3*w.happened + 30; n > limit {
 			w.violated("how often", "%d writes of %s after %d actions and faults", n, resource, w.happened)
 		}
@@ -480,4 +467,17 @@ func convert(o *object, into any) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
 		panic(err) // The API server has validated it.
 	}
+}
+
+func toDeployment(o *object) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	convert(o, d)
+	return d
+}
+
+func holderOf(lease *object) string {
+	if lease == nil {
+		return ""
+	}
+	return text(lease, "spec", "holderIdentity")
 }

@@ -69,8 +69,8 @@ func (w *walk) createAndWait(n int) {
 	})
 }
 
-func isWriteOf(resource string) func(r request) bool {
-	return func(r request) bool { return r.resource == resource && r.isWrite() }
+func isWriteOf(resource string) func(r *request) bool {
+	return func(r *request) bool { return r.resource == resource && r.isWrite() }
 }
 
 func lessonCreate(w *walk) { w.createAndWait(0) }
@@ -79,7 +79,7 @@ func lessonHour(w *walk) {
 	w.createAndWait(0)
 	since := time.Now()
 	w.sleep(time.Hour)
-	w.atMost(10, since, "although nothing happens", func(r request) bool { return r.verb != "watch" && r.resource != leases })
+	w.atMost(10, since, "although nothing happens", func(r *request) bool { return r.verb != "watch" && r.resource != leases })
 	w.act("create", 1, nameCount+1)
 	w.expect(soon, "the second Foo has no Deployment", func() bool { return w.deployment(1) != nil })
 }
@@ -118,12 +118,12 @@ func lessonName(w *walk) {
 	w.act("deleteDeployment", 0, 0)
 	w.expect(5*soon, "the name is free, and the Foo has no Deployment", func() bool {
 		d := w.deployment(0)
-		return d != nil && metav1.IsControlledBy(d, w.foo(0))
+		return d != nil && metav1.IsControlledBy(d, w.get(foos, fooName(0)))
 	})
 	w.act("recreate", 0, 0)
 	w.expect(5*soon, "the Foo that was created again has no Deployment of its own", func() bool {
 		d := w.deployment(0)
-		return d != nil && metav1.IsControlledBy(d, w.foo(0)) && d.DeletionTimestamp == nil
+		return d != nil && metav1.IsControlledBy(d, w.get(foos, fooName(0))) && d.DeletionTimestamp == nil
 	})
 }
 
@@ -136,7 +136,7 @@ func lessonStale(w *walk) {
 	w.sleep(soon)
 	w.act("scale", 0, 1)
 	w.sleep(9 * time.Second)
-	w.atMost(1, since, "to create a Deployment, because the cache does not have it", func(r request) bool {
+	w.atMost(1, since, "to create a Deployment, because the cache does not have it", func(r *request) bool {
 		return r.verb == "create" && r.resource == deployments
 	})
 	w.sleep(time.Minute)
@@ -148,8 +148,8 @@ func lessonStale(w *walk) {
 func lessonStatus(w *walk) {
 	w.createAndWait(0)
 	w.expect(5*soon, "the status of the Foo does not say that it is available", func() bool {
-		foo := w.foo(0)
-		return foo.Status.AvailableReplicas == 1 && foo.Status.ObservedGeneration == foo.Generation
+		foo := w.get(foos, fooName(0))
+		return w.availableReplicas(0) == 1 && number(foo, "status", "observedGeneration") == foo.GetGeneration()
 	})
 	w.sleep(time.Minute)
 	since := time.Now()
@@ -173,7 +173,7 @@ func lessonElection(w *walk) {
 	w.act("scale", 0, 1)
 	w.sleep(5 * soon)
 	clients := map[string]bool{}
-	w.count(since, func(r request) bool {
+	w.count(since, func(r *request) bool {
 		if isWriteOf(deployments)(r) {
 			clients[r.client] = true
 		}

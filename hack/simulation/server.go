@@ -228,6 +228,13 @@ func (s *server) sorted(resource, namespace string) []*object {
 	return sorted(s.objects[resource], namespace)
 }
 
+// snapshot is sorted without the lock held.
+func (s *server) snapshot(resource string) []*object {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.sorted(resource, "")
+}
+
 func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted []*object) {
 	for key, object := range objects {
 		if namespace == "" || key.Namespace == namespace {

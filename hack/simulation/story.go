@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,44 +17,39 @@ import (
 func shrink(t *testing.T, program Program, s script, failed *walk) string {
 	promise, deadline := failed.violation.promise, time.Now().Add(*shrinkTime)
 	s.faults = failed.faults
+	// fails walks through a candidate, and goes on with it instead of s if it fails as well.
 	fails := func(candidate script) bool {
 		for range 3 { // The order of goroutines is not fixed.
 			if time.Now().After(deadline) {
 				return false
 			}
 			if w := candidate.walk(t, program); w.violation != nil && w.violation.promise == promise {
-				failed = w
+				failed, s = w, candidate
 				return true
 			}
 		}
 		return false
 	}
-	withSteps := func(steps []step) script { candidate := s; candidate.steps = steps; return candidate }
-	withFaults := func(ids []string) script {
+	withSteps := func(steps []step) bool { candidate := s; candidate.steps = steps; return fails(candidate) }
+	withoutLags := func() bool { candidate := s; candidate.noLags = true; return fails(candidate) }
+	withFaults := func(ids []string) bool {
 		candidate := s
 		candidate.faults = map[string]fault{}
 		for _, id := range ids {
 			candidate.faults[id] = s.faults[id]
 		}
-		return candidate
+		return fails(candidate)
 	}
-	withoutLags := func() script { candidate := s; candidate.noLags = true; return candidate }
 
 	if !fails(s) {
 		return fmt.Sprintf("%s\nIt did not happen again with the same steps and faults:\n%s", failed.violation, failed.tale())
 	}
-	if fails(withFaults(nil)) {
-		s = withFaults(nil)
-	}
-	if fails(withoutLags()) {
-		s = withoutLags()
-	}
-	s = withSteps(minimize(s.steps, func(steps []step) bool { return fails(withSteps(steps)) }))
-	s = withFaults(minimize(slices.Sorted(maps.Keys(s.faults)), func(ids []string) bool { return fails(withFaults(ids)) }))
-	s = withSteps(minimize(s.steps, func(steps []step) bool { return fails(withSteps(steps)) }))
-	if fails(withoutLags()) {
-		s = withoutLags()
-	}
+	withFaults(nil)
+	withoutLags()
+	minimize(s.steps, withSteps)
+	minimize(slices.Sorted(maps.Keys(s.faults)), withFaults)
+	minimize(s.steps, withSteps)
+	withoutLags()
 	return fmt.Sprintf("%s\nsteps: %d, faults of requests: %d\n%s", failed.violation, len(s.steps), len(s.faults), failed.tale())
 }
 
@@ -72,5 +68,50 @@ func minimize[T any](list []T, fails func([]T) bool) []T {
 	return list
 }
 
-// tale returns the story. The broken promise is its end.
-func (w *walk) tale() string { return strings.Join(w.story, "\n") }
+// story is what happens in a walk, until a promise is broken.
+type story struct {
+	start time.Time
+	// failed is closed when a promise is broken: the rest of the walk is skipped.
+	failed chan struct{}
+
+	lock      sync.Mutex // It may be taken with any other lock held.
+	lines     []string
+	violation *violation
+}
+
+// violation is a promise that was broken.
+type violation struct{ promise, what string }
+
+// String implements fmt.Stringer.
+func (v *violation) String() string { return v.promise + ": " + v.what }
+
+// tell adds a line to the story, unless there is nothing to tell.
+func (s *story) tell(who, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.violation == nil && what != "" {
+		s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-21s %s", time.Since(s.start).Seconds(), who, what))
+	}
+}
+
+// violated ends the story with a broken promise.
+func (s *story) violated(promise, format string, args ...any) {
+	broken := &violation{promise, fmt.Sprintf(format, args...)}
+	s.tell("BROKEN PROMISE", "%s", broken)
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.violation == nil {
+		s.violation = broken
+		close(s.failed)
+	}
+}
+
+func (s *story) hasFailed() bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.violation != nil
+}
+
+// tale returns the story, with the broken promise at its end.
+func (s *story) tale() string { return strings.Join(s.lines, "\n") }

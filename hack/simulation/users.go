@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,22 +25,24 @@ type kind struct {
 // kinds are what users do to Foos and to their Deployments, and what happens to the instances of the controller and to the API server.
 var kinds = slices.Concat([]kind{
 	{"create", 4, createFoo},
-	{"scale", 3, changeFoo(func(w *walk, s step, foo *object) { set(foo, int64(s.argument%5+1), "spec", "replicas") })},
-	{"rename", 4, changeFoo(func(w *walk, s step, foo *object) { set(foo, deploymentName(s.argument), "spec", "deploymentName") })},
-	{"delete", 2, deleteFoo},
+	{"scale", 3, changing("changes", foos, func(_ *walk, s step, foo *object) { setReplicas(foo, int64(s.argument%5+1)) })},
+	{"rename", 4, changing("changes", foos, func(_ *walk, s step, foo *object) { setDeploymentName(foo, deploymentName(s.argument)) })},
+	{"delete", 2, deleteOne(foos)},
 	{"renameAndBack", 3, renameAndBack},
 	{"recreate", 3, recreateFoo},
 	{"swap", 2, swapNames},
 	{"illegalName", 1, storeIllegalName},
-	{"finalizer", 1, changeFoo(func(w *walk, s step, foo *object) { foo.SetFinalizers([]string{holdFinalizer}) })},
+	{"finalizer", 1, changing("changes", foos, func(_ *walk, _ step, foo *object) { foo.SetFinalizers([]string{holdFinalizer}) })},
 
-	{"deleteDeployment", 3, deleteDeployment},
-	{"scaleDeployment", 3, changeDeployment("scales", func(d *object, s step) { set(d, int64(s.argument%7), "spec", "replicas") })},
-	{"setImage", 2, changeDeployment("sets the image of", func(d *object, s step) { setImage(d, "apache") })},
-	{"unlabel", 2, changeDeployment("removes the labels of", func(d *object, s step) { d.SetLabels(nil) })},
-	{"annotate", 1, changeDeployment("annotates", func(d *object, s step) { d.SetAnnotations(map[string]string{"note": fmt.Sprint(s.argument)}) })},
-	{"orphan", 2, changeDeployment("removes the owner references of", func(d *object, s step) { d.SetOwnerReferences(nil) })},
-	{"adopt", 1, adopt},
+	{"deleteDeployment", 3, deleteOne(deployments)},
+	{"scaleDeployment", 3, changing("scales", deployments, func(_ *walk, s step, d *object) { setReplicas(d, int64(s.argument%7)) })},
+	{"setImage", 2, changing("sets the image of", deployments, func(_ *walk, _ step, d *object) { setImage(d, "apache") })},
+	{"unlabel", 2, changing("removes the labels of", deployments, func(_ *walk, _ step, d *object) { d.SetLabels(nil) })},
+	{"annotate", 1, changing("annotates", deployments, func(_ *walk, s step, d *object) {
+		d.SetAnnotations(map[string]string{"note": fmt.Sprint(s.argument)})
+	})},
+	{"orphan", 2, changing("removes the owner references of", deployments, func(_ *walk, _ step, d *object) { d.SetOwnerReferences(nil) })},
+	{"adopt", 1, changing("makes a Foo the controller of", deployments, adopt)},
 }, faultKinds)
 
 const (
@@ -52,6 +54,9 @@ const (
 func fooName(n int) string        { return fmt.Sprintf("foo-%d", n%fooCount) }
 func deploymentName(n int) string { return fmt.Sprintf("deployment-%d", n%nameCount) }
 
+// nameOf is the name of the nth object of a resource.
+var nameOf = map[string]func(n int) string{foos: fooName, deployments: deploymentName}
+
 // newFoo returns a Foo. Without replicas if they are 0.
 func newFoo(name, deploymentName string, replicas int64) *object {
 	foo := &object{Object: map[string]any{"spec": map[string]any{"deploymentName": deploymentName}}}
@@ -59,7 +64,7 @@ func newFoo(name, deploymentName string, replicas int64) *object {
 	foo.SetNamespace(metav1.NamespaceDefault)
 	foo.SetName(name)
 	if replicas > 0 {
-		set(foo, replicas, "spec", "replicas")
+		setReplicas(foo, replicas)
 	}
 	return foo
 }
@@ -69,15 +74,22 @@ func createFoo(w *walk, s step) string {
 	if w.server.write(user, "create", foos, foo, "") != nil {
 		return "" // It exists.
 	}
-	return fmt.Sprintf("creates Foo %s: %s", foo.GetName(), specOf(foo))
+	return "creates " + describe(foo)
 }
 
-func deleteFoo(w *walk, s step) string {
-	foo := w.get(foos, fooName(s.target))
-	if foo == nil || foo.GetDeletionTimestamp() != nil || w.server.remove(user, foos, foo, propagation(s)) != nil {
-		return ""
+// deleteOne deletes an object of a resource with one of the propagation policies.
+func deleteOne(resource string) func(w *walk, s step) string {
+	return func(w *walk, s step) string {
+		policy := []metav1.DeletionPropagation{
+			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
+		}[s.argument%3]
+		o := w.get(resource, nameOf[resource](s.target))
+		if o == nil || o.GetDeletionTimestamp() != nil ||
+			w.server.remove(user, resource, o, metav1.DeleteOptions{PropagationPolicy: &policy}) != nil {
+			return ""
+		}
+		return fmt.Sprintf("deletes %s %s, propagation policy %s", o.GetKind(), o.GetName(), policy)
 	}
-	return fmt.Sprintf("deletes Foo %s, propagation policy %s", foo.GetName(), policy(s))
 }
 
 // recreateFoo deletes a Foo and creates it again, before the garbage collector deletes its Deployment.
@@ -86,10 +98,30 @@ func recreateFoo(w *walk, s step) string {
 	if foo == nil || foo.GetDeletionTimestamp() != nil || w.server.remove(user, foos, foo, metav1.DeleteOptions{}) != nil {
 		return ""
 	}
-	replicas, _, _ := unstructured.NestedInt64(foo.Object, "spec", "replicas")
-	recreated := newFoo(foo.GetName(), deploymentNameOf(foo), replicas)
+	recreated := newFoo(foo.GetName(), deploymentNameOf(foo), number(foo, "spec", "replicas"))
 	_ = w.server.write(user, "create", foos, recreated, "") // A finalizer may hold the old one.
-	return fmt.Sprintf("deletes Foo %s and creates it again: %s", foo.GetName(), specOf(recreated))
+	return "deletes and creates again " + describe(recreated)
+}
+
+// changing returns a step that changes an object of a resource.
+func changing(verb, resource string, do func(w *walk, s step, o *object)) func(w *walk, s step) string {
+	return func(w *walk, s step) string {
+		return w.change(user, verb, resource, nameOf[resource](s.target), func(o *object) { do(w, s, o) })
+	}
+}
+
+// change updates an object, unless there is none or nothing changes, and returns what it did.
+func (w *walk) change(client, verb, resource, name string, do func(o *object)) string {
+	found := w.get(resource, name)
+	if found == nil {
+		return ""
+	}
+	changed := found.DeepCopy()
+	do(changed)
+	if equality.Semantic.DeepEqual(changed, found) || w.server.write(client, "update", resource, changed, "") != nil {
+		return ""
+	}
+	return verb + " " + describe(changed)
 }
 
 // renameAndBack changes the deploymentName of a Foo, and soon changes it back.
@@ -98,92 +130,33 @@ func renameAndBack(w *walk, s step) string {
 	if foo == nil || deploymentNameOf(foo) == deploymentName(s.argument) {
 		return ""
 	}
-	time.AfterFunc(s.duration(3*time.Second), func() {
-		back := changeFoo(func(_ *walk, _ step, changed *object) { set(changed, deploymentNameOf(foo), "spec", "deploymentName") })
-		if what := back(w, s); what != "" {
-			w.tell(user, "%s", what)
-		}
-	})
-	return changeFoo(func(_ *walk, s step, foo *object) { set(foo, deploymentName(s.argument), "spec", "deploymentName") })(w, s)
+	time.AfterFunc(s.duration(3*time.Second), func() { w.tell(user, "%s", w.rename(s.target, deploymentNameOf(foo))) })
+	return w.rename(s.target, deploymentName(s.argument))
 }
 
-func changeFoo(change func(w *walk, s step, foo *object)) func(w *walk, s step) string {
-	return func(w *walk, s step) string {
-		foo := w.get(foos, fooName(s.target))
-		if foo == nil {
-			return ""
-		}
-		changed := foo.DeepCopy()
-		change(w, s, changed)
-		if w.server.write(user, "update", foos, changed, "") != nil {
-			return ""
-		}
-		return fmt.Sprintf("changes Foo %s: %s", foo.GetName(), specOf(changed))
-	}
+func (w *walk) rename(n int, name string) string {
+	return w.change(user, "changes", foos, fooName(n), func(foo *object) { setDeploymentName(foo, name) })
 }
 
 // swapNames swaps the deploymentNames of two Foos.
 func swapNames(w *walk, s step) string {
 	a, b := w.get(foos, fooName(s.target)), w.get(foos, fooName(s.argument))
-	if a == nil || b == nil || a == b {
+	if a == nil || b == nil {
 		return ""
 	}
-	nameOfA, nameOfB := deploymentNameOf(a), deploymentNameOf(b)
-	a, b = a.DeepCopy(), b.DeepCopy()
-	set(a, nameOfB, "spec", "deploymentName")
-	set(b, nameOfA, "spec", "deploymentName")
-	_ = w.server.write(user, "update", foos, a, "")
-	_ = w.server.write(user, "update", foos, b, "")
-	return fmt.Sprintf("swaps names: Foo %s: %s, Foo %s: %s", a.GetName(), specOf(a), b.GetName(), specOf(b))
+	return strings.Trim(w.rename(s.target, deploymentNameOf(b))+"; "+w.rename(s.argument, deploymentNameOf(a)), "; ")
 }
 
 // storeIllegalName stores a Foo that today's CRD does not allow.
 func storeIllegalName(w *walk, s step) string {
-	foo := w.get(foos, fooName(s.target))
-	if foo == nil {
-		return ""
-	}
-	changed := foo.DeepCopy()
-	set(changed, illegalName, "spec", "deploymentName")
-	_ = w.server.write(storage, "update", foos, changed, "")
-	return fmt.Sprintf("changes Foo %s, without validation: %s", foo.GetName(), specOf(changed))
-}
-
-func deleteDeployment(w *walk, s step) string {
-	d := w.get(deployments, deploymentName(s.target))
-	if d == nil || w.server.remove(user, deployments, d, propagation(s)) != nil {
-		return ""
-	}
-	return fmt.Sprintf("deletes Deployment %s, propagation policy %s", d.GetName(), policy(s))
-}
-
-func changeDeployment(verb string, change func(d *object, s step)) func(w *walk, s step) string {
-	return func(w *walk, s step) string {
-		d := w.get(deployments, deploymentName(s.target))
-		if d == nil {
-			return ""
-		}
-		changed := d.DeepCopy()
-		change(changed, s)
-		if w.server.write(user, "update", deployments, changed, "") != nil {
-			return ""
-		}
-		return fmt.Sprintf("%s Deployment %s: %d replicas", verb, d.GetName(), *toDeployment(changed).Spec.Replicas)
-	}
+	return w.change(storage, "stores, without validation,", foos, fooName(s.target), func(foo *object) { setDeploymentName(foo, illegalName) })
 }
 
 // adopt makes a Foo the controller of a Deployment that has none.
-func adopt(w *walk, s step) string {
-	foo, d := w.get(foos, fooName(s.argument)), w.get(deployments, deploymentName(s.target))
-	if foo == nil || d == nil || metav1.GetControllerOf(d) != nil {
-		return ""
+func adopt(w *walk, s step, d *object) {
+	if foo := w.get(foos, fooName(s.argument)); foo != nil && metav1.GetControllerOf(d) == nil {
+		d.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(foo, resources[foos].kind)})
 	}
-	adopted := d.DeepCopy()
-	adopted.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(foo, resources[foos].kind)})
-	if w.server.write(user, "update", deployments, adopted, "") != nil {
-		return ""
-	}
-	return fmt.Sprintf("makes Foo %s the controller of Deployment %s", foo.GetName(), d.GetName())
 }
 
 // get returns an object of the namespace of all steps, or nil if there is none.
@@ -191,50 +164,28 @@ func (w *walk) get(resource, name string) *object {
 	return w.server.get(resource, types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: name})
 }
 
-func policy(s step) metav1.DeletionPropagation {
-	return []metav1.DeletionPropagation{
-		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
-	}[s.argument%3]
-}
-
-func propagation(s step) metav1.DeleteOptions {
-	return metav1.DeleteOptions{PropagationPolicy: new(policy(s))}
-}
-
 func withoutHold(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(finalizer string) bool { return finalizer == holdFinalizer })
 }
 
-func deploymentNameOf(foo *object) string {
-	name, _, _ := unstructured.NestedString(foo.Object, "spec", "deploymentName")
-	return name
+// describe returns the kind and the name of a Foo or a Deployment, and the fields that steps change.
+func describe(o *object) string {
+	var fields []string
+	if name := deploymentNameOf(o); name != "" {
+		fields = append(fields, "deploymentName "+name)
+	}
+	if replicas, ok, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); ok {
+		fields = append(fields, fmt.Sprintf("replicas %d", replicas))
+	}
+	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
+		fields = append(fields, "finalizers "+strings.Join(finalizers, " "))
+	}
+	return fmt.Sprintf("%s %s: %s", o.GetKind(), o.GetName(), strings.Join(fields, ", "))
 }
 
-func holderOf(lease *object) string {
-	if lease == nil {
-		return ""
-	}
-	holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
-	return holder
-}
-
-func specOf(foo *object) string {
-	text := "deploymentName " + deploymentNameOf(foo)
-	if replicas, ok, _ := unstructured.NestedInt64(foo.Object, "spec", "replicas"); ok {
-		text += fmt.Sprintf(", replicas %d", replicas)
-	}
-	if finalizers := foo.GetFinalizers(); len(finalizers) > 0 {
-		text += ", finalizers " + strings.Join(finalizers, " ")
-	}
-	return text
-}
-
-// set sets a field whose parents are objects.
-func set(o *object, value any, path ...string) {
-	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
-		panic(err)
-	}
-}
+func deploymentNameOf(foo *object) string        { return text(foo, "spec", "deploymentName") }
+func setDeploymentName(foo *object, name string) { set(foo, name, "spec", "deploymentName") }
+func setReplicas(o *object, replicas int64)      { set(o, replicas, "spec", "replicas") }
 
 func setImage(d *object, image string) {
 	containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
@@ -244,8 +195,20 @@ func setImage(d *object, image string) {
 	set(d, containers, "spec", "template", "spec", "containers")
 }
 
-func toDeployment(o *object) *appsv1.Deployment {
-	d := &appsv1.Deployment{}
-	convert(o, d)
-	return d
+// text, number and set read and set a field whose parents are objects. One that is not there is empty, or 0.
+
+func text(o *object, path ...string) string {
+	text, _, _ := unstructured.NestedString(o.Object, path...)
+	return text
+}
+
+func number(o *object, path ...string) int64 {
+	number, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return number
+}
+
+func set(o *object, value any, path ...string) {
+	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+		panic(err)
+	}
 }

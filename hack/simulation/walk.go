@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -48,12 +47,11 @@ type walk struct {
 	isLesson bool
 	program  Program
 	server   *server
-	start    time.Time
 	took     time.Duration
 	running  sync.WaitGroup
-	// failed is closed when a promise is broken: the rest of the walk is skipped.
-	failed chan struct{}
+	story
 
+	// lock guards the rest, and what the instances know. If both are needed, the lock of the server is taken first.
 	lock          sync.Mutex
 	instances     []*instance   // the current process of each replica
 	started       int           // how many processes were started
@@ -66,19 +64,11 @@ type walk struct {
 	calmSince     time.Time // Since then no fault happens.
 	happened      int       // how many actions and faults
 	faults        map[string]fault
-	requests      []request // those of the instances, without bodies
-	story         []string
-	violation     *violation
+	requests      []*request           // those of the instances, without bodies
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
 	hadDeployment map[types.UID]bool   // the Foos that have controlled a Deployment
 	changed       map[types.UID]time.Time
 }
-
-// violation is a promise that was broken.
-type violation struct{ promise, what string }
-
-// String implements fmt.Stringer.
-func (v *violation) String() string { return v.promise + ": " + v.what }
 
 func newWalk(s script, program Program) *walk {
 	return &walk{
@@ -90,8 +80,7 @@ func newWalk(s script, program Program) *walk {
 // inBubble runs do with a number of instances in a bubble of its own, where time advances when all wait.
 func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 	synctest.Test(t, func(t *testing.T) {
-		w.start = time.Now()
-		w.failed = make(chan struct{}) // It belongs to the bubble.
+		w.start, w.failed = time.Now(), make(chan struct{}) // It belongs to the bubble, as the next one.
 		w.server.changed = make(chan struct{})
 		w.server.runControllers()
 		w.server.committed = append(w.server.committed, w.tellChange, w.undo)
@@ -99,9 +88,10 @@ func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 			w.server.committed = append(w.server.committed, w.judgeCommit)
 			w.server.failed = append(w.server.failed, w.judgeFailure)
 		}
-		w.instances = make([]*instance, replicas)
+		for range replicas {
+			w.instances = append(w.instances, w.newInstance())
+		}
 		for n := range replicas {
-			w.instances[n] = w.newInstance()
 			w.running.Go(func() { w.keepRunning(n) })
 		}
 		do()
@@ -133,7 +123,7 @@ func (w *walk) run() {
 	w.calm()
 	w.waitUntilReconciled(convergenceTimeout)
 	w.sleep(quietTime)
-	w.steadyState("nothing changes", steadyTime, func(r request) bool { return r.verb != "watch" })
+	w.steadyState("nothing changes", steadyTime, func(r *request) bool { return r.verb != "watch" })
 
 	w.lock.Lock()
 	w.heldAtStart = restartTime / 2 // An instance leads earlier, after the Lease has expired.
@@ -141,7 +131,7 @@ func (w *walk) run() {
 	for n := range w.instances {
 		w.current(n).stop(true)
 	}
-	w.steadyState("the instances were restarted", restartTime, func(r request) bool { return r.isWrite() })
+	w.steadyState("the instances were restarted", restartTime, (*request).isWrite)
 	w.judgeWork()
 }
 
@@ -171,31 +161,20 @@ func (w *walk) calm() {
 	for _, i := range instances {
 		i.transport.reconnect()
 	}
-	w.server.lock.Lock()
-	sorted := w.server.sorted(foos, "")
-	w.server.lock.Unlock()
-	for _, foo := range sorted {
-		released := foo.DeepCopy()
-		released.SetFinalizers(withoutHold(released.GetFinalizers()))
-		if deploymentNameOf(foo) == illegalName {
-			set(released, strings.Replace(foo.GetName(), "foo", "deployment", 1), "spec", "deploymentName")
-		}
-		if len(released.GetFinalizers()) != len(foo.GetFinalizers()) || deploymentNameOf(released) != deploymentNameOf(foo) {
-			w.tell(user, "changes Foo %s: %s", foo.GetName(), specOf(released))
-			_ = w.server.write(user, "update", foos, released, "") // A conflict is another's update.
-		}
+	for _, foo := range w.server.snapshot(foos) {
+		w.tell(user, "%s", w.change(user, "changes", foos, foo.GetName(), func(foo *object) {
+			foo.SetFinalizers(withoutHold(foo.GetFinalizers()))
+			if deploymentNameOf(foo) == illegalName {
+				setDeploymentName(foo, strings.Replace(foo.GetName(), "foo", "deployment", 1))
+			}
+		}))
 	}
 	w.tell(user, "no more actions and faults")
 }
 
 func (w *walk) waitUntilReconciled(timeout time.Duration) {
 	var differs string
-	isLate := func(since time.Duration) bool {
-		// A status that was overwritten by an instance that could not know that it leads no more is repaired by the next resync. The first one of
-		// a leader comes after two periods if its informers were started earlier than its handlers were added.
-		return since >= timeout && (!w.deposed() || since >= 2*ResyncPeriod+timeout)
-	}
-	for start := time.Now(); !isLate(time.Since(start)) && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < timeout+w.delayOfDeposed() && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
 		if differs = w.judgeState(); differs == "" {
 			return
 		}
@@ -203,11 +182,16 @@ func (w *walk) waitUntilReconciled(timeout time.Duration) {
 	w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
 }
 
-// deposed reports whether an instance has written something after another one had become the leader, before it could know.
-func (w *walk) deposed() bool {
+// delayOfDeposed is how much longer it may take because an instance has written after another one had become the leader, before it could
+// know: a status that it has overwritten is repaired by the next resync. The first one of a leader comes after two periods if its informers
+// were started earlier than its handlers were added.
+func (w *walk) delayOfDeposed() time.Duration {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	return w.deposedWrote
+	if w.deposedWrote {
+		return 2 * ResyncPeriod
+	}
+	return 0
 }
 
 // sleep lets time pass, at most until a promise is broken.
@@ -220,32 +204,26 @@ func (w *walk) sleep(duration time.Duration) {
 	}
 }
 
-func (w *walk) hasFailed() bool {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	return w.violation != nil
-}
-
 // instance is a process that runs the program.
 type instance struct {
+	walk      *walk
 	client    string
 	transport *transport
 	ctx       context.Context
 	cancel    context.CancelFunc
 
-	lock sync.Mutex
 	knowledge
 	stopped bool // by SIGTERM or SIGKILL
 }
 
-// newInstance returns a process that has not been started yet.
+// newInstance returns a process that has not been started yet. The lock is held once others are running.
 func (w *walk) newInstance() *instance {
 	w.started++
-	i := &instance{client: fmt.Sprintf("instance-%d", w.started), knowledge: newKnowledge()}
+	i := &instance{walk: w, client: fmt.Sprintf("instance-%d", w.started), knowledge: newKnowledge()}
 	i.transport = newTransport(w.server, i.client, network{
 		fault:     w.fault,
 		lag:       w.lag,
-		sent:      func(r *request) { w.sent(i, r) },
+		sent:      i.sent,
 		responded: i.responded,
 		delivered: i.delivered,
 		kill:      func() { i.stop(true) },
@@ -254,14 +232,13 @@ func (w *walk) newInstance() *instance {
 	if w.heldAtStart > 0 {
 		i.transport.hold(deployments, w.heldAtStart)
 	}
-	config := textlogger.NewConfig(textlogger.Output(&logWriter{w: w, i: i}))
+	config := textlogger.NewConfig(textlogger.Output(&logWriter{i: i}))
 	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(config)))
 	return i
 }
 
 // logWriter looks at what an instance logs.
 type logWriter struct {
-	w     *walk
 	i     *instance
 	lock  sync.Mutex
 	at    time.Time
@@ -274,7 +251,7 @@ const maxLines = 10_000
 // Write implements io.Writer.
 func (l *logWriter) Write(line []byte) (int, error) {
 	if text := string(line); strings.HasPrefix(text, "E") && strings.Contains(text, "panic") {
-		l.w.violated("health", "%s panics: %s", l.i.client, text)
+		l.i.walk.violated("health", "%s panics: %s", l.i.client, text)
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -283,7 +260,7 @@ func (l *logWriter) Write(line []byte) (int, error) {
 	}
 	l.lines++
 	if l.lines == maxLines {
-		l.w.violated("how often", "%s logs without end: %s", l.i.client, line)
+		l.i.walk.violated("how often", "%s logs without end: %s", l.i.client, line)
 		l.i.stop(true)
 	}
 	return len(line), nil
@@ -300,12 +277,14 @@ func (w *walk) keepRunning(n int) {
 		w.judgeExit(i, err)
 		w.sleep(restartDelay)
 		w.lock.Lock()
-		if w.over || w.violation != nil {
-			w.lock.Unlock()
+		over := w.over || w.hasFailed()
+		if !over {
+			w.instances[n] = w.newInstance()
+		}
+		w.lock.Unlock()
+		if over {
 			return
 		}
-		w.instances[n] = w.newInstance()
-		w.lock.Unlock()
 	}
 }
 
@@ -316,9 +295,8 @@ func (w *walk) current(n int) *instance {
 	return w.instances[n%len(w.instances)]
 }
 
+// instance returns the current process with a name, or nil. The lock is held.
 func (w *walk) instance(client string) *instance {
-	w.lock.Lock()
-	defer w.lock.Unlock()
 	for _, i := range w.instances {
 		if i.client == client {
 			return i
@@ -329,9 +307,9 @@ func (w *walk) instance(client string) *instance {
 
 // stop stops a process as SIGTERM does or, if it is killed, as SIGKILL does.
 func (i *instance) stop(kill bool) {
-	i.lock.Lock()
+	i.walk.lock.Lock()
 	i.stopped = true
-	i.lock.Unlock()
+	i.walk.lock.Unlock()
 	if kill {
 		i.transport.kill()
 	}
@@ -341,16 +319,13 @@ func (i *instance) stop(kill bool) {
 // fault returns and records the fault of a request.
 func (w *walk) fault(id string, r *request) (f fault) {
 	w.lock.Lock()
-	choose := w.requestFault
-	w.lock.Unlock()
-	if choose != nil {
-		f = choose(id, r)
+	defer w.lock.Unlock()
+	if w.requestFault != nil {
+		f = w.requestFault(id, r)
 	}
 	if f.what != "" {
-		w.lock.Lock()
 		w.faults[id] = f
 		w.happened++
-		w.lock.Unlock()
 		w.tell(r.client, "%s: %s", r, f.what)
 	}
 	return f
@@ -359,25 +334,14 @@ func (w *walk) fault(id string, r *request) (f fault) {
 // lag returns by how much an event lags behind.
 func (w *walk) lag(event string) (lag time.Duration) {
 	w.lock.Lock()
-	choose := w.eventLag
-	w.lock.Unlock()
-	if choose != nil {
-		lag = choose(event)
+	defer w.lock.Unlock()
+	if w.eventLag != nil {
+		lag = w.eventLag(event)
 	}
 	if lag > 0 {
 		w.tell("network", "%s takes %s", event, lag)
 	}
 	return lag
-}
-
-// tell adds a line to the story.
-func (w *walk) tell(who, format string, args ...any) {
-	what := fmt.Sprintf(format, args...)
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	if w.violation == nil {
-		w.story = append(w.story, fmt.Sprintf("%9.3fs  %-21s %s", time.Since(w.start).Seconds(), who, what))
-	}
 }
 
 // tellChange tells what others than users have written: what users do is told as a step.
@@ -393,8 +357,8 @@ func (w *walk) tellChange(c change) {
 			w.tell(r.client, "holds the Lease now")
 		}
 	case r.client == deploymentController:
-		d := toDeployment(c.new)
-		w.tell(r.client, "%s: %d of %d replicas available", r.target(), d.Status.AvailableReplicas, *d.Spec.Replicas)
+		available, desired := number(c.new, "status", "availableReplicas"), number(c.new, "spec", "replicas")
+		w.tell(r.client, "%s: %d of %d replicas available", r.target(), available, desired)
 	default:
 		w.tell(r.client, "%s: resourceVersion %d", r, c.resourceVersion)
 	}
@@ -408,28 +372,11 @@ func (w *walk) undo(c change) {
 	if c.request.resource != deployments || c.eventType != watch.Modified || isStatus(c) || !isInstance(c.request.client) || !until.After(time.Now()) {
 		return
 	}
-	before, after := toDeployment(c.old).Spec.Replicas, toDeployment(c.new).Spec.Replicas
-	if *before == *after {
+	before := number(c.old, "spec", "replicas")
+	if number(c.new, "spec", "replicas") == before {
 		return
 	}
-	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: c.request.name}
 	time.AfterFunc(20*time.Millisecond, func() {
-		if found := w.server.get(deployments, key); found != nil {
-			restored := found.DeepCopy()
-			set(restored, int64(*before), "spec", "replicas")
-			w.tell(user, "undoes that: Deployment %s has %d replicas again", c.request.name, *before)
-			_ = w.server.write(user, "update", deployments, restored, "") // A conflict ends it.
-		}
+		w.tell(user, "%s", w.change(user, "undoes that:", deployments, c.request.name, func(d *object) { setReplicas(d, before) }))
 	})
-}
-
-func (w *walk) violated(promise, format string, args ...any) {
-	what := fmt.Sprintf(format, args...)
-	w.tell("BROKEN PROMISE", "%s: %s", promise, what)
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	if w.violation == nil {
-		w.violation = &violation{promise, what}
-		close(w.failed)
-	}
 }
