@@ -117,78 +117,65 @@ func (s *server) remove(client, resource string, o *object, options metav1.Delet
 	return err
 }
 
-// dependent is an object with owner references.
-type dependent struct {
+// stored is an object with its resource.
+type stored struct {
 	resource string
 	*object
 }
 
-// collectGarbage deletes objects whose owners are absent or wait for that, and orphans those of Foos that are deleted with the
-// propagation policy Orphan.
+// collectGarbage deletes objects whose owners are absent or wait for that, orphans those whose owners are deleted with the propagation
+// policy Orphan, and releases owners that wait for dependents if there are none.
 func (s *server) collectGarbage() {
+	var all []stored
 	s.lock.Lock()
-	owners := map[types.UID]*object{}
-	for _, foo := range s.sorted(foos, "") {
-		owners[foo.GetUID()] = foo
-	}
-	dependents := map[types.UID]int{}
-	var garbage, orphans []dependent
 	for _, resource := range slices.Sorted(maps.Keys(s.objects)) {
 		for _, o := range s.sorted(resource, "") {
-			for _, ref := range o.GetOwnerReferences() {
-				owner := owners[ref.UID]
-				dependents[ref.UID]++
-				switch {
-				case owner == nil, slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
-					garbage = append(garbage, dependent{resource, o})
-				case slices.Contains(owner.GetFinalizers(), metav1.FinalizerOrphanDependents):
-					orphans = append(orphans, dependent{resource, o})
-				}
-			}
+			all = append(all, stored{resource, o})
 		}
 	}
-	stored := s.sorted(deployments, "")
 	s.lock.Unlock()
-	for _, d := range garbage {
-		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(d.GetUID()))}
-		if slices.ContainsFunc(d.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return owners[ref.UID] != nil }) {
-			options.PropagationPolicy = new(metav1.DeletePropagationForeground) // The owner waits for the ReplicaSets, too.
-		}
-		s.collected(s.remove(garbageCollector, d.resource, d.object, options))
-	}
-	for _, d := range orphans {
-		orphan := d.DeepCopy()
-		orphan.SetOwnerReferences(nil)
-		s.collected(s.write(garbageCollector, "update", d.resource, orphan, ""))
-	}
-	for uid, owner := range owners {
-		if owner.GetDeletionTimestamp() != nil && dependents[uid] == 0 {
-			s.finalize(foos, owner)
+	objects, dependents := map[types.UID]*object{}, map[types.UID]int{}
+	for _, o := range all {
+		objects[o.GetUID()] = o.object
+		for _, ref := range o.GetOwnerReferences() {
+			dependents[ref.UID]++
 		}
 	}
-	for _, deployment := range stored {
-		if deployment.GetDeletionTimestamp() != nil {
-			s.finalize(deployments, deployment) // There are no ReplicaSets.
+	for _, o := range all {
+		var owners []*object
+		for _, ref := range o.GetOwnerReferences() {
+			owners = append(owners, objects[ref.UID]) // It is nil if the owner is absent.
+		}
+		if err := s.collect(o, owners, dependents[o.GetUID()]); err != nil {
+			time.AfterFunc(time.Second, s.collectGarbage)
 		}
 	}
 }
 
-// finalize removes the finalizers of the garbage collector from an object without dependents.
-func (s *server) finalize(resource string, o *object) {
-	finalizers := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(finalizer string) bool {
+// collect does what the garbage collector has to do about an object, if anything.
+func (s *server) collect(o stored, owners []*object, dependents int) error {
+	isPresent := func(owner *object) bool { return owner != nil }
+	waits := func(finalizer string) func(*object) bool {
+		return func(owner *object) bool { return owner != nil && slices.Contains(owner.GetFinalizers(), finalizer) }
+	}
+	finalizers := slices.DeleteFunc(o.GetFinalizers(), func(finalizer string) bool {
 		return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
 	})
-	if len(finalizers) == len(o.GetFinalizers()) {
-		return
+	switch {
+	case o.GetDeletionTimestamp() != nil && dependents == 0 && len(finalizers) < len(o.GetFinalizers()): // There are no ReplicaSets.
+		released := o.DeepCopy()
+		released.SetFinalizers(finalizers)
+		return s.write(garbageCollector, "update", o.resource, released, "")
+	case slices.Contains(owners, nil), slices.ContainsFunc(owners, waits(metav1.FinalizerDeleteDependents)):
+		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.GetUID()))}
+		if slices.ContainsFunc(owners, isPresent) {
+			options.PropagationPolicy = new(metav1.DeletePropagationForeground) // The owner waits for the ReplicaSets, too.
+		}
+		return s.remove(garbageCollector, o.resource, o.object, options)
+	case slices.ContainsFunc(owners, waits(metav1.FinalizerOrphanDependents)):
+		orphan := o.DeepCopy()
+		orphan.SetOwnerReferences(nil)
+		return s.write(garbageCollector, "update", o.resource, orphan, "")
 	}
-	released := o.DeepCopy()
-	released.SetFinalizers(finalizers)
-	s.collected(s.write(garbageCollector, "update", resource, released, ""))
-}
-
-// collected makes the garbage collector try again later if a request of it has failed.
-func (s *server) collected(err error) {
-	if err != nil {
-		time.AfterFunc(time.Second, s.collectGarbage)
-	}
+	return nil
 }

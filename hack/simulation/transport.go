@@ -6,7 +6,6 @@ package simulation
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
@@ -125,14 +125,11 @@ func (t *transport) roundTrip(httpRequest *http.Request, r *request) (any, error
 	if t.network.fault != nil && r.resource != "" {
 		f = t.network.fault(t.id(r.verb+" "+strings.TrimSuffix(r.target()+" "+r.subresource, " ")), r)
 	}
-	if err := sleep(ctx, latency+f.before); err != nil {
+	if err := t.pause(ctx, nil, latency+f.before, all); err != nil {
 		return nil, err
 	}
 	if f.kill && !f.lost {
 		t.network.kill()
-	}
-	if err := t.thaw(ctx); err != nil {
-		return nil, err
 	}
 	switch {
 	case f.broken, t.isDown():
@@ -148,10 +145,7 @@ func (t *transport) roundTrip(httpRequest *http.Request, r *request) (any, error
 	if f.kill && f.lost {
 		t.network.kill()
 	}
-	if err := sleep(ctx, latency+f.after); err != nil {
-		return nil, err
-	}
-	if err := t.thaw(ctx); err != nil {
+	if err := t.pause(ctx, nil, latency+f.after, all); err != nil {
 		return nil, err
 	}
 	if f.lost || t.isDown() {
@@ -215,17 +209,30 @@ func (t *transport) delay(until map[string]time.Time, resource string, duration 
 	until[resource] = time.Now().Add(duration)
 }
 
-// thaw waits while the client is frozen.
-func (t *transport) thaw(ctx context.Context) error {
-	for {
+// pause waits for a time, and longer while the client is frozen or the watches of a resource are held. It returns an error if the request
+// or the watch ends meanwhile.
+func (t *transport) pause(ctx context.Context, ended <-chan struct{}, duration time.Duration, resource string) error {
+	for due := time.Now().Add(duration); ; {
 		t.lock.Lock()
-		until := t.until[all]
+		until := due
+		for _, held := range []time.Time{t.until[all], t.until[resource]} {
+			if held.After(until) {
+				until = held
+			}
+		}
 		t.lock.Unlock()
 		if !until.After(time.Now()) {
 			return nil
 		}
-		if err := sleep(ctx, min(time.Until(until), time.Second)); err != nil { // It may be thawed earlier.
-			return err
+		timer := time.NewTimer(min(time.Until(until), time.Second)) // It may be released earlier.
+		select {
+		case <-timer.C:
+		case <-ended:
+			timer.Stop()
+			return errConnection
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
 		}
 	}
 }
@@ -288,7 +295,7 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	}
 	initial, next, err := t.server.startWatch(r, staleness)
 	if apierrors.IsResourceExpired(err) {
-		return respond(httpRequest, http.StatusOK, encode(event{watch.Error, encode(statusOf(err))})), nil
+		return respond(httpRequest, http.StatusOK, encodeEvent(watch.Error, encode(statusOf(err)))), nil
 	}
 	if err != nil {
 		return nil, err
@@ -311,7 +318,7 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 		defer cancel()
 		defer writer.Close()
 		defer t.ended(r)
-		if len(initial) > 0 && !t.wait(ctx, ended, r.resource, "list of "+r.resource) {
+		if len(initial) > 0 && t.pause(ctx, ended, t.lag("list of "+r.resource), r.resource) != nil {
 			return
 		}
 		for _, c := range initial {
@@ -326,7 +333,8 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 			}
 			next = last
 			for _, c := range batch {
-				if !t.wait(ctx, ended, r.resource, fmt.Sprintf("%s event of %s", c.eventType, c.request.target())) || !t.deliver(writer, r.resource, c) {
+				lag := t.lag(fmt.Sprintf("%s event of %s", c.eventType, c.request.target()))
+				if t.pause(ctx, ended, lag, r.resource) != nil || !t.deliver(writer, r.resource, c) {
 					return
 				}
 			}
@@ -353,10 +361,12 @@ func (t *transport) ended(r *request) {
 	}
 }
 
-// event is what a watch responds with.
-type event struct {
-	Type   watch.EventType `json:"type"`
-	Object json.RawMessage `json:"object"`
+// lag returns by how much the next event of a kind lags behind.
+func (t *transport) lag(event string) time.Duration {
+	if t.network.lag == nil {
+		return 0
+	}
+	return t.network.lag(t.id(event))
 }
 
 // deliver writes an event, and reports whether the client still reads.
@@ -364,39 +374,8 @@ func (t *transport) deliver(writer io.Writer, resource string, c change) bool {
 	if t.network.delivered != nil {
 		t.network.delivered(c.eventType, resource, c.new)
 	}
-	_, err := writer.Write(append(encode(event{c.eventType, c.raw}), '\n'))
+	_, err := writer.Write(append(encodeEvent(c.eventType, c.raw), '\n'))
 	return err == nil
-}
-
-// wait waits until an event, or the initial ones, may be delivered, and reports whether the watch goes on.
-func (t *transport) wait(ctx context.Context, ended chan struct{}, resource, event string) bool {
-	due := time.Now()
-	if t.network.lag != nil {
-		due = due.Add(t.network.lag(t.id(event)))
-	}
-	for {
-		t.lock.Lock()
-		until := due
-		for _, resource := range []string{all, resource} {
-			if held := t.until[resource]; held.After(until) {
-				until = held
-			}
-		}
-		t.lock.Unlock()
-		if !until.After(time.Now()) {
-			return true
-		}
-		timer := time.NewTimer(min(time.Until(until), time.Second)) // It may be released earlier.
-		select {
-		case <-timer.C:
-		case <-ended:
-			timer.Stop()
-			return false
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		}
-	}
 }
 
 // startWatch returns what a watch begins with, and after which resourceVersion it goes on. A list of initial events is older than the newest
@@ -442,6 +421,10 @@ func (s *server) changesAfter(resourceVersion int64, r *request) (changes []chan
 	return changes, s.resourceVersion, s.changed, nil
 }
 
+func encodeEvent(eventType watch.EventType, raw []byte) []byte {
+	return encode(metav1.WatchEvent{Type: string(eventType), Object: runtime.RawExtension{Raw: raw}})
+}
+
 func respond(r *http.Request, code int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -464,16 +447,4 @@ func respondError(r *http.Request, err error) *http.Response {
 		response.Header.Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
 	return response
-}
-
-// sleep waits, at most until ctx is done.
-func sleep(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
