@@ -50,14 +50,12 @@ test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters
 test-release: ## Test the builds of the release, the image and the Helm chart.
 	go -C hack/release test -count=1 -timeout 30m ./...
 
-.PHONY: test-cluster
-test-cluster: cluster ## Test the local Kubernetes.
-	go -C hack/cluster test -count=1 ./...
-	go -C hack/cluster/faults test -count=1 ./...
+# End-to-end tests that stop the API server or etcd, or walk: only make test-faults runs them.
+FAULT_TESTS := TestRandomWalks|TestOutages
 
 .PHONY: test-e2e
 test-e2e: build cluster ## Run the end-to-end tests, but for those that stop the API server or etcd, and for random walks.
-	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip 'TestRandomWalks|TestOutages|TestRestoredEtcd' .
+	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip '$(FAULT_TESTS)' .
 
 .PHONY: test-faults
 test-faults: cluster ## Run all end-to-end tests, with one random walk.
@@ -138,6 +136,12 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 # new: only with FULL=1
 MODULES += hack/doctest hack/lab/pagetest hack/lab/site hack/monitoring hack/variants
 check: test-docs test-lab test-monitoring test-variants
+FAULT_TESTS := $(FAULT_TESTS)|TestRestoredEtcd
+
+.PHONY: test-cluster
+test-cluster: cluster ## Test the local Kubernetes.
+	go -C hack/cluster test -count=1 ./...
+	go -C hack/cluster/faults test -count=1 ./...
 
 .PHONY: lab
 lab: build-lab ## Watch the controller at work, and break it, on a page in the browser, without a cluster.

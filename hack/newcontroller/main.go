@@ -19,7 +19,7 @@ func main() {
 	group := flag.String("group", "", "API `group`, a domain that you own")
 	kind := flag.String("kind", "", "`kind` in CamelCase")
 	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
-	full := flag.Bool("full", false, "also include the lab, and the tests of the documentation and the alerts")
+	full := flag.Bool("full", false, "also include the lab, and the tests of the documentation, the alerts and the tools")
 	isUpdate := flag.Bool("update", false, "bring the repository in -dir, which was created before, up to date")
 	flag.Parse()
 
