@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -277,13 +276,11 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 
 // judgeCreation judges the creation of a Deployment for a Foo.
 func (w *walk) judgeCreation(i *instance, c change, ref *metav1.OwnerReference) {
-	var foo samplev1alpha1.Foo
-	if o := i.objects[foos+" "+ref.Name].object; o != nil {
-		convert(o, &foo)
-	}
+	foo := i.objects[foos+" "+ref.Name].object
+	isFirst := foo == nil || foo.GetUID() != ref.UID || number(foo, "status", "observedGeneration") == 0
 	current := w.server.objects[foos][types.NamespacedName{Namespace: c.new.GetNamespace(), Name: ref.Name}]
 	isGone := current == nil || current.GetUID() != ref.UID
-	if isGone && foo.UID == ref.UID && foo.Status.ObservedGeneration > 0 && c.request.sent.Sub(i.read[ref.Name]) > convergenceTimeout {
+	if isGone && !isFirst && c.request.sent.Sub(i.read[ref.Name]) > convergenceTimeout {
 		w.violated("what a write finds", "%s creates another Deployment for Foo %s without a live read: it is gone", i.client, ref.Name)
 	}
 }
@@ -303,7 +300,7 @@ func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) 
 		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())
 		return
 	}
-	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(toDeployment(current)) {
+	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(current) {
 		w.violated("what a deletion finds", "%s deletes Deployment %s of Foo %s before Deployment %s can take over",
 			i.client, c.request.name, foo.GetName(), name)
 	}
@@ -322,9 +319,9 @@ func others(d *object) map[string]any {
 }
 
 // canTakeOver reports whether all desired replicas are available.
-func canTakeOver(d *appsv1.Deployment) bool {
-	return d.DeletionTimestamp == nil && (ptr.Deref(d.Spec.Replicas, 1) == 0 ||
-		d.Status.ObservedGeneration == d.Generation && d.Status.AvailableReplicas >= ptr.Deref(d.Spec.Replicas, 1))
+func canTakeOver(d *object) bool {
+	desired, isObserved := number(d, "spec", "replicas"), number(d, "status", "observedGeneration") == d.GetGeneration()
+	return d.GetDeletionTimestamp() == nil && (desired == 0 || isObserved && number(d, "status", "availableReplicas") >= desired)
 }
 
 // judgeStatus judges a write of a Foo.
@@ -332,9 +329,7 @@ func (w *walk) judgeStatus(i *instance, c change) {
 	if !isStatus(c) {
 		w.violated("what a write changes", "%s changes more of a Foo than its status: %s", i.client, c.request)
 	}
-	var before, after samplev1alpha1.Foo
-	convert(c.old, &before)
-	convert(c.new, &after)
+	before, after := as[samplev1alpha1.Foo](c.old), as[samplev1alpha1.Foo](c.new)
 	if meta.IsStatusConditionTrue(after.Status.Conditions, samplev1alpha1.ConditionReady) && !w.hadDeployment[after.UID] {
 		w.violated("what is reported", "%s reports that Foo %s is Ready, which has never had a Deployment", i.client, after.Name)
 	}
@@ -367,15 +362,14 @@ func (w *walk) judgeState() string {
 	defer w.server.lock.Unlock()
 	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
 	for _, o := range w.server.sorted(deployments, "") {
-		d := toDeployment(o)
+		d := as[appsv1.Deployment](o)
 		byName[d.Name] = d
 		if ref := metav1.GetControllerOf(d); ref != nil {
 			controlled[ref.UID] = append(controlled[ref.UID], d.Name)
 		}
 	}
 	for _, o := range w.server.sorted(foos, "") {
-		foo := &samplev1alpha1.Foo{}
-		convert(o, foo)
+		foo := as[samplev1alpha1.Foo](o)
 		if differs := judgeFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
 			return fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
 		}
@@ -463,16 +457,13 @@ func (w *walk) judgeWork() {
 	}
 }
 
-func convert(o *object, into any) {
+// as returns an object as the Go type T.
+func as[T any](o *object) *T {
+	into := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
 		panic(err) // The API server has validated it.
 	}
-}
-
-func toDeployment(o *object) *appsv1.Deployment {
-	d := &appsv1.Deployment{}
-	convert(o, d)
-	return d
+	return into
 }
 
 func holderOf(lease *object) string {

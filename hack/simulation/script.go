@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,18 +50,14 @@ func newScript(seed uint64) script {
 	for i := range fooCount {
 		s.steps = append(s.steps, step{kind: &kinds[0], target: i, argument: random.IntN(maxArgument)/nameCount*nameCount + i})
 	}
-	total := 0
-	for _, kind := range kinds {
-		total += kind.weight
+	var weighted []*kind
+	for i := range kinds {
+		weighted = append(weighted, slices.Repeat([]*kind{&kinds[i]}, kinds[i].weight)...)
 	}
 	for range actions {
-		chosen, n := 0, random.IntN(total)
-		for n >= kinds[chosen].weight {
-			n -= kinds[chosen].weight
-			chosen++
-		}
+		chosen := weighted[random.IntN(len(weighted))]
 		s.steps = append(s.steps, step{
-			after: time.Duration(random.IntN(400)) * time.Millisecond, kind: &kinds[chosen],
+			after: time.Duration(random.IntN(400)) * time.Millisecond, kind: chosen,
 			target: random.IntN(maxArgument), argument: random.IntN(maxArgument),
 		})
 	}

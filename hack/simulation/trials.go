@@ -268,8 +268,7 @@ func (w *walk) availableReplicas(n int) int64 {
 
 // expectReason verifies what the first Foo reports.
 func (w *walk) expectReason(want, when string) {
-	var foo samplev1alpha1.Foo
-	convert(w.get(foos, fooName(0)), &foo)
+	foo := as[samplev1alpha1.Foo](w.get(foos, fooName(0)))
 	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
 	if ready == nil || ready.Reason != want {
 		w.violated("what is reported", "%s it is %v", when, ready)
