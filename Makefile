@@ -50,22 +50,23 @@ test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters
 test-release: ## Test the builds of the release, the image and the Helm chart.
 	go -C hack/release test -count=1 -timeout 30m ./...
 
-# End-to-end tests that stop the API server or etcd, or walk: only make test-faults runs them.
-FAULT_TESTS := TestRandomWalks|TestOutages
+# End-to-end tests that stop components of the local Kubernetes: only make test-faults runs them.
+FAULT_TESTS := TestOutages
 
 .PHONY: test-e2e
-test-e2e: build cluster ## Run the end-to-end tests, but for those that stop the API server or etcd, and for random walks.
+test-e2e: build cluster ## Run the end-to-end tests, but for those that stop components of the local Kubernetes.
 	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip '$(FAULT_TESTS)' .
 
 .PHONY: test-faults
-test-faults: cluster ## Run all end-to-end tests, with one random walk.
+test-faults: cluster ## Run all end-to-end tests.
 	go -C hack/e2e test -count=1 -timeout 20m -parallel 12 .
 
 .PHONY: soak
-soak: $(if $(CLUSTER),cluster) ## Run random walks with faults for SOAK=10m; CLUSTER=local has them in the local Kubernetes.
-	$(if $(CLUSTER),go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0),\
-	  go test -vet=off -c -o $(BIN)/simulation.test . && \
-	  $(BIN)/simulation.test -test.run=TestSimulation -walks=100 -soak=$(or $(SOAK),10m) -seed=$(or $(SEED),$$(date +%s)))
+soak: ## Run random walks with faults for SOAK=10m.
+	$(SOAK_WALKS)
+
+SOAK_WALKS = go test -vet=off -c -o $(BIN)/simulation.test . && \
+  $(BIN)/simulation.test -test.run=TestSimulation -walks=100 -soak=$(or $(SOAK),10m) -seed=$(or $(SEED),$$(date +%s))
 
 .PHONY: image
 image: ## Build the container image for linux/amd64 and linux/arm64; does not need Docker.
@@ -136,7 +137,13 @@ undeploy: ## Delete the controller, the CRD and all Foos; with NAMESPACE=name on
 # new: only with FULL=1
 MODULES += hack/doctest hack/lab/pagetest hack/lab/site hack/monitoring hack/variants
 check: test-docs test-lab test-monitoring test-variants
-FAULT_TESTS := $(FAULT_TESTS)|TestRestoredEtcd
+FAULT_TESTS := $(FAULT_TESTS)|TestRestoredEtcd|TestRandomWalks
+
+# make soak CLUSTER=local has random walks in the local Kubernetes.
+ifdef CLUSTER
+soak: cluster
+SOAK_WALKS = go -C hack/e2e test -count=1 -timeout 0 -v -run TestRandomWalks . -args -soak=$(or $(SOAK),30m) -seed=$(or $(SEED),0)
+endif
 
 .PHONY: test-cluster
 test-cluster: cluster ## Test the local Kubernetes.
