@@ -220,11 +220,3 @@ func checkNoWritesAfterLoss(t *testing.T, requests []faults.Request, renewDeadli
 func withoutLeases(requests []faults.Request) []faults.Request {
 	return slices.DeleteFunc(slices.Clone(requests), func(request faults.Request) bool { return request.Resource == "leases" })
 }
-
-// requestsOf returns the requests of all instances other than for the Lease.
-func requestsOf(instances []*instance) (requests []faults.Request) {
-	for _, in := range instances {
-		requests = append(requests, withoutLeases(in.proxy.Requests())...)
-	}
-	return requests
-}

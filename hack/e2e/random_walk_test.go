@@ -308,3 +308,11 @@ func checkNoRequests(t *testing.T, instances []*instance) {
 		}
 	}
 }
+
+// requestsOf returns the requests of all instances other than for the Lease.
+func requestsOf(instances []*instance) (requests []faults.Request) {
+	for _, in := range instances {
+		requests = append(requests, withoutLeases(in.proxy.Requests())...)
+	}
+	return requests
+}
