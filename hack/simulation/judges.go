@@ -190,7 +190,8 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	i := w.instance(r.client)
-	if i == nil || found == nil || r.resource == leases || r.resource == events || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+	isJudged := r.resource == foos || r.resource == deployments
+	if i == nil || found == nil || !isJudged || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
 	}
 	var options metav1.DeleteOptions
@@ -213,7 +214,7 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 func (w *walk) judgeCommit(c change) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	w.changed[c.new.GetUID()] = time.Now()
+	w.changed[c.request.target()] = time.Now()
 	if c.request.resource == deployments {
 		if ref := metav1.GetControllerOf(c.new); ref != nil {
 			w.hadDeployment[ref.UID] = true
@@ -270,7 +271,8 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 		return
 	}
 	if c.old != nil && !c.admitted && !equality.Semantic.DeepEqual(others(c.old), others(c.new)) {
-		w.violated("what a write changes", "%s changes fields of Deployment %s that it does not set: %s %s", i.client, name, c.request, c.request.body)
+		w.violated("what a write changes", "%s changes fields of Deployment %s that it does not set: %s %s",
+			i.client, name, c.request, c.request.body)
 	}
 }
 
@@ -293,8 +295,9 @@ func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) 
 	}
 	name := deploymentNameOf(foo)
 	current := w.server.objects[deployments][types.NamespacedName{Namespace: foo.GetNamespace(), Name: name}]
-	if read, ok := i.read[foo.GetName()]; ok && (w.changed[foo.GetUID()].After(read) || current != nil && w.changed[current.GetUID()].After(read)) {
-		return // It has changed after the live read.
+	read, isRead := i.read[foo.GetName()]
+	if isRead && (w.changed[foos+" "+foo.GetName()].After(read) || w.changed[deployments+" "+name].After(read)) {
+		return // It has changed, or was deleted, after the live read.
 	}
 	if name == c.request.name {
 		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())

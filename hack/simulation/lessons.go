@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -46,18 +45,12 @@ func (l Lesson) Give(t *testing.T, program Program) (story, broken string) {
 }
 
 // deployment returns the Deployment of a number, or nil.
-func (w *walk) deployment(n int) *appsv1.Deployment {
-	found := w.get(deployments, deploymentName(n))
-	if found == nil {
-		return nil
-	}
-	return toDeployment(found)
-}
+func (w *walk) deployment(n int) *object { return w.get(deployments, deploymentName(n)) }
 
 // hasReplicas reports whether a Deployment exists and desires a number of replicas.
-func (w *walk) hasReplicas(n int, replicas int32) bool {
+func (w *walk) hasReplicas(n int, replicas int64) bool {
 	d := w.deployment(n)
-	return d != nil && *d.Spec.Replicas == replicas
+	return d != nil && number(d, "spec", "replicas") == replicas
 }
 
 // createAndWait creates a Foo with one replica, and waits until its Deployment is available.
@@ -65,7 +58,7 @@ func (w *walk) createAndWait(n int) {
 	w.act("create", n, nameCount+n)
 	w.expect(30*time.Second, "Foo "+fooName(n)+" has no Deployment that is available", func() bool {
 		d := w.deployment(n)
-		return d != nil && d.Status.AvailableReplicas == 1
+		return d != nil && number(d, "status", "availableReplicas") == 1
 	})
 }
 
@@ -123,7 +116,7 @@ func lessonName(w *walk) {
 	w.act("recreate", 0, 0)
 	w.expect(5*soon, "the Foo that was created again has no Deployment of its own", func() bool {
 		d := w.deployment(0)
-		return d != nil && metav1.IsControlledBy(d, w.get(foos, fooName(0))) && d.DeletionTimestamp == nil
+		return d != nil && metav1.IsControlledBy(d, w.get(foos, fooName(0))) && d.GetDeletionTimestamp() == nil
 	})
 }
 
@@ -210,7 +203,7 @@ func lessonRename(w *walk) {
 	w.server.committed = append(w.server.committed, func(c change) {
 		if c.request.resource == deployments && c.eventType == watch.Deleted && c.request.name == deploymentName(0) && isInstance(c.request.client) {
 			current := w.server.sorted(deployments, "")
-			early = len(current) == 0 || toDeployment(current[0]).Status.AvailableReplicas == 0
+			early = len(current) == 0 || number(current[0], "status", "availableReplicas") == 0
 		}
 	})
 	w.act("rename", 0, 1)

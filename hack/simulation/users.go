@@ -164,10 +164,6 @@ func (w *walk) get(resource, name string) *object {
 	return w.server.get(resource, types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: name})
 }
 
-func withoutHold(finalizers []string) []string {
-	return slices.DeleteFunc(slices.Clone(finalizers), func(finalizer string) bool { return finalizer == holdFinalizer })
-}
-
 // describe returns the kind and the name of a Foo or a Deployment, and the fields that steps change.
 func describe(o *object) string {
 	var fields []string

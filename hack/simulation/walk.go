@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,21 +68,21 @@ type walk struct {
 	requests      []*request           // those of the instances, without bodies
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
 	hadDeployment map[types.UID]bool   // the Foos that have controlled a Deployment
-	changed       map[types.UID]time.Time
+	changed       map[string]time.Time // when objects were last written, by their targets
 }
 
 func newWalk(s script, program Program) *walk {
 	return &walk{
 		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
-		hadDeployment: map[types.UID]bool{}, changed: map[types.UID]time.Time{},
+		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{},
 	}
 }
 
 // inBubble runs do with a number of instances in a bubble of its own, where time advances when all wait.
 func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 	synctest.Test(t, func(t *testing.T) {
-		w.start, w.failed = time.Now(), make(chan struct{}) // It belongs to the bubble, as the next one.
-		w.server.changed = make(chan struct{})
+		w.start = time.Now()
+		w.failed, w.server.changed = make(chan struct{}), make(chan struct{}) // They belong to the bubble.
 		w.server.runControllers()
 		w.server.committed = append(w.server.committed, w.tellChange, w.undo)
 		if !w.isLesson {
@@ -163,7 +164,7 @@ func (w *walk) calm() {
 	}
 	for _, foo := range w.server.snapshot(foos) {
 		w.tell(user, "%s", w.change(user, "changes", foos, foo.GetName(), func(foo *object) {
-			foo.SetFinalizers(withoutHold(foo.GetFinalizers()))
+			foo.SetFinalizers(slices.DeleteFunc(foo.GetFinalizers(), func(finalizer string) bool { return finalizer == holdFinalizer }))
 			if deploymentNameOf(foo) == illegalName {
 				setDeploymentName(foo, strings.Replace(foo.GetName(), "foo", "deployment", 1))
 			}
@@ -369,7 +370,7 @@ func (w *walk) undo(c change) {
 	w.lock.Lock()
 	until := w.undone[c.request.name]
 	w.lock.Unlock()
-	if c.request.resource != deployments || c.eventType != watch.Modified || isStatus(c) || !isInstance(c.request.client) || !until.After(time.Now()) {
+	if !isInstance(c.request.client) || c.request.resource != deployments || c.eventType != watch.Modified || !until.After(time.Now()) {
 		return
 	}
 	before := number(c.old, "spec", "replicas")
