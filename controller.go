@@ -318,7 +318,7 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
 		return metrics.Stale
 	case isStalled && stalled.Reason != ErrResourceExists:
-		c.workqueue.Forget(objectRef) // It is synced at the end of the write backoff.
+		c.workqueue.Forget(objectRef) // It is synced at the end of the write pause.
 		return metrics.Stalled
 	case isStalled:
 		c.workqueue.AddRateLimited(objectRef)
@@ -469,7 +469,7 @@ func (c *Controller) report(
 	}
 	switch {
 	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
-		klog.FromContext(ctx).Info("Foo is stalled; retrying with backoff",
+		klog.FromContext(ctx).Info("Foo is stalled",
 			"reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case stalled == nil && (result.changed || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):

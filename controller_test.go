@@ -249,7 +249,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "patch denied", given: objects{newFoo(observed), drifted}, responses: responses{patchDeployment: webhook},
 			requests: []string{patchReplicas, updateStatus}, err: denied, events: deniedEvent, ready: isRejected, status: twoReplicas},
 	} {
-		// In a bubble the clock stands still, and a backoff does not end.
+		// In a bubble the clock stands still, and a write pause does not end.
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, test.given...)
@@ -282,7 +282,7 @@ func TestSyncHandler(t *testing.T) {
 	}
 }
 
-// However often others cause syncs, there is one accepted write of the Deployment for each backoff, which doubles, and at most two of the
+// However often others cause syncs, there is one accepted write of the Deployment for each write pause, which doubles, and at most two of the
 // status: before and after it is overridden.
 func TestWritesAreBounded(t *testing.T) {
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
@@ -326,11 +326,11 @@ func TestWritesAreBounded(t *testing.T) {
 							statuses++
 						}
 					}
-					backoff := time.Second << i
+					pause := time.Second << i
 					if writes != 1 || statuses > 2 {
-						t.Errorf("round %d: %d writes and %d statuses within a backoff of %s, want 1 and 2", i, writes, statuses, backoff)
+						t.Errorf("round %d: %d writes and %d statuses within a write pause of %s, want 1 and 2", i, writes, statuses, pause)
 					}
-					advance(backoff)
+					advance(pause)
 				}
 			})
 		})
@@ -420,17 +420,17 @@ func TestOverriddenByAnotherController(t *testing.T) {
 		}{
 			{"first drift", 0, true, true, "", syncedEvent},
 			{"overridden", 0, true, false, message, overriddenEvent + message},
-			{"end of backoff", time.Second - 1, false, false, message, ""},
-			{"after backoff", 1, false, true, message, ""},
+			{"end of pause", time.Second - 1, false, false, message, ""},
+			{"after pause", 1, false, true, message, ""},
 			{"overridden again", 0, true, false, message, ""},
-			{"end of second backoff", 2*time.Second - 1, false, false, message, ""},
-			{"after second backoff", 1, false, true, message, ""},
-			{"overridden soon after third backoff", 4*time.Second + heldAfter - 1, true, true, message, ""},
+			{"end of second pause", 2*time.Second - 1, false, false, message, ""},
+			{"after second pause", 1, false, true, message, ""},
+			{"overridden soon after third pause", 4*time.Second + heldAfter - 1, true, true, message, ""},
 			{"not overridden", 8*time.Second + heldAfter - 1, false, false, message, ""},
-			{"held for longer than the backoff", 1, false, false, "", ""},
+			{"held for longer than the pause", 1, false, false, "", ""},
 			{"drift later", time.Minute, true, true, "", syncedEvent},
 			{"overridden later", 0, true, false, message, overriddenEvent + message},
-			{"after first backoff", time.Second, false, true, message, ""},
+			{"after first pause", time.Second, false, true, message, ""},
 		} {
 			advance(step.after)
 			if step.overrides {
@@ -503,7 +503,7 @@ func TestHandlers(t *testing.T) {
 		}
 	}
 
-	// What is enqueued, by priority, and the Foos whose backoff is reset.
+	// What is enqueued, by priority, and the Foos whose retry delay is reset.
 	const (
 		none      = ""
 		low       = "low: example-foo"
@@ -642,7 +642,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 80 * time.Millisecond, "a bug", 5},
 			{"stale cache", nil, "stale", staleCacheDelay, "", 5},
-			// After an answer to a write, the Foo is queued again at the end of the write backoff, which doubles.
+			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{"success", nil, "success", 2 * time.Second, "", 0},

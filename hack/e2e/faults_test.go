@@ -198,7 +198,7 @@ func TestOutages(t *testing.T) {
 			succeeded := slices.DeleteFunc(slices.Clone(requests), func(request faults.Request) bool { return !request.Succeeded() })
 			writes := writesIn(succeeded)
 			checkWriteCount(t, writes, newFooWrites*(newFoos+1))
-			// The backoff doubles from 5 ms: ten attempts in 5 s, with up to three requests each.
+			// The retry delay doubles from 5 ms: ten attempts in 5 s, with up to three requests each.
 			if failed, limit := len(requests)-len(succeeded), 30*(newFoos+1); failed > limit {
 				t.Errorf("%d requests failed, want at most %d", failed, limit)
 			}

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -137,7 +136,7 @@ func (h *history) catchUp() {
 		h.lock.Lock()
 		defer h.lock.Unlock()
 		if !maps.Equal(h.newest, live) {
-			return errors.New("the watches have not delivered the current state")
+			return fmt.Errorf("the watches have not delivered the current state, but %v instead of %v", h.newest, live)
 		}
 		return nil
 	})

@@ -50,7 +50,7 @@ func TestOverridingAdmission(t *testing.T) {
 	writes := func(requests []string) int {
 		return countPrefix(requests, "create deployments") + countPrefix(requests, "patch deployments")
 	}
-	// During a rollout, writes may fail with a conflict. The backoff doubles from a second: six writes of each of the three.
+	// During a rollout, writes may fail with a conflict. The write pause doubles from a second: six writes of each of the three.
 	if written, limit := writes(all)-writes(failed), 3*6; written > limit || len(all) > 8*limit {
 		t.Errorf("got %d writes of Deployments, want at most %d: %q", written, limit, all)
 	}
@@ -60,7 +60,7 @@ func TestOverridingAdmission(t *testing.T) {
 	waitForDeployments(t, namespace, "after", "before", "existing", "new")
 
 	remove()
-	patchFoo(t, namespace, "existing", `{"spec":{"replicas":3}}`) // The backoff is long by now.
+	patchFoo(t, namespace, "existing", `{"spec":{"replicas":3}}`) // The write pause is long by now.
 	waitForReplicas(t, namespace, "existing", 3)
 	waitForEventCount(t, existing, "Synced", 2)
 	checkLog(t, controller.log.String())

@@ -107,7 +107,12 @@ func restartExited(instances []*instance) {
 // shutDown shuts an instance down, and checks its requests, and the exit code and the log of each process.
 func shutDown(in *instance, history *history) {
 	in.t.Helper()
-	in.stop(20 * time.Second)
+	select {
+	case <-in.exited: // It has lost the Lease since the last fault.
+		in.ended = append(in.ended, in.process)
+	default:
+		in.stop(20 * time.Second)
+	}
 	for _, process := range in.ended {
 		code, line := process.command.ProcessState.ExitCode(), process.errorLine()
 		if code != -1 && !(code == 1 && (strings.Contains(line, "leader election lost") || strings.Contains(line, "cannot be reached"))) {

@@ -93,7 +93,7 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	}
 	waitForDeployments(t, namespace, "good")
 
-	// A Foo is reconciled at once when its spec is corrected, however long its backoff is.
+	// A Foo is reconciled at once when its spec is corrected, however long its write pause is.
 	kubectl(t, "patch", "-n", namespace, "foo/negative", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
 	waitForReplicas(t, namespace, "negative", 3)
 	kubectl(t, "delete", "-n", namespace, "foos", "--all")

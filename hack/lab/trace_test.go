@@ -310,12 +310,12 @@ func TestRequeues(t *testing.T) {
 	}
 }
 
-// A worker adds a key with low priority at the end of the write backoff, independently of what is added with high priority.
-func TestWriteBackoff(t *testing.T) {
+// A worker adds a key with low priority at the end of the write pause, independently of what is added with high priority.
+func TestWritePause(t *testing.T) {
 	tr := newTracing(t)
 	tr.log(0, "Started syncing", "foo", "default/a", "retries", 0)
 	tr.steps = nil
-	tr.log(1, "Enqueuing Foo", "foo", "default/a", "deployment", "default/a", "reason", "end of write backoff", "priority", "low", "after", "1s")
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "deployment", "default/a", "reason", "end of write pause", "priority", "low", "after", "1s")
 	if s := tr.find("queueAddAfter"); s.Delay != 1 || s.Lane != "" {
 		t.Errorf("queued by the handler of %q after %v s", s.Lane, s.Delay)
 	}

@@ -288,7 +288,7 @@ func alternating(first, second string, duration time.Duration, times int) []phas
 	return phases
 }
 
-// retried returns a phase in which one Foo is retried every 1000 s, the longest backoff, with the same result each time.
+// retried returns a phase in which one Foo is retried every 1000 s, the longest retry delay, with the same result each time.
 func retried(recording, result string, duration time.Duration, others ...change) phase {
 	return phase{recording: recording, duration: duration, changes: append(others,
 		change{selector: `sample_controller_syncs_total{result="` + result + `"}`, increase: time.Minute.Seconds() / 1000})}

@@ -141,7 +141,7 @@ var trials = []struct {
 		}
 		w.atMost(20, since, "although nothing changes", func(r *request) bool { return r.resource == foos && r.isWrite() })
 	}},
-	// It is reported, and ends later than the backoff.
+	// It is reported, and ends later than the pause.
 	{"an hour of undone writes", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.undone[deploymentName(0)] = time.Now().Add(time.Hour)

@@ -28,9 +28,10 @@ type Program func(ctx context.Context, config *rest.Config) error
 
 const (
 	// convergenceTimeout is how long it may take, after the last action or fault, until the Foos are reconciled. It is as long as the write
-	// backoffs that the actions of a walk may cause.
+	// delays that the actions of a walk may cause.
 	convergenceTimeout = 2 * time.Minute
-	// quietTime is how long it takes until all backoffs have ended, and steadyTime how long the steady state is watched: for two resyncs.
+	// quietTime is how long it takes until all retry delays and write pauses have ended, and steadyTime how long the steady state is
+	// watched: for two resyncs.
 	quietTime, steadyTime = 3 * time.Minute, 2*ResyncPeriod + time.Minute
 	// restartTime is how long instances that were restarted are watched. They lead later than the Lease expires.
 	restartTime = time.Minute

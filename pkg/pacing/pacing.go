@@ -19,41 +19,41 @@ import (
 )
 
 const (
-	initialBackoff = time.Second
-	maxBackoff     = 1000 * time.Second
-	// overrideDelay is how long after a backoff the desired state must still be found to count as held: another
-	// instance with the same backoff may be about to write.
+	initialPause = time.Second
+	maxPause     = 1000 * time.Second
+	// overrideDelay is how long after a pause the desired state must still be found to count as held: another
+	// instance with the same pause may be about to write.
 	overrideDelay = 2 * time.Second
 )
 
-// Pacer paces the writes of Deployments. Each has a backoff for each generation of its Foo: the first write
-// is made at once, and each that the API server accepts or rejects starts the next backoff, of 1 s to 1000 s.
+// Pacer paces the writes of Deployments, each for each generation of its Foo: the first write is made at once,
+// and each that the API server accepts or rejects starts the next pause, of 1 s, 2 s, and so on up to 1000 s.
 type Pacer struct {
-	backoff      *flowcontrol.Backoff
+	pauses       *flowcontrol.Backoff
 	enqueueAfter func(foo cache.ObjectName, delay time.Duration)
 }
 
 // New returns a Pacer that calls enqueueAfter for a Foo that has to be synced after a delay.
 func New(enqueueAfter func(foo cache.ObjectName, delay time.Duration)) *Pacer {
-	return &Pacer{flowcontrol.NewBackOff(initialBackoff, maxBackoff), enqueueAfter}
+	return &Pacer{flowcontrol.NewBackOff(initialPause, maxPause), enqueueAfter}
 }
 
-// Run forgets, until ctx is done, the backoffs of Deployments that were not written for twice the maximum.
+// Run forgets, until ctx is done, the pauses of Deployments that were not written for twice the maximum.
 func (p *Pacer) Run(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(context.Context) { p.backoff.GC() }, time.Minute)
+	wait.UntilWithContext(ctx, func(context.Context) { p.pauses.GC() }, time.Minute)
 }
 
 func id(foo *samplev1alpha1.Foo, deploymentName string) string {
 	return fmt.Sprintf("%s/%d/%s", foo.UID, foo.Generation, deploymentName)
 }
 
-// MayWrite reports whether no backoff of the Deployment is under way. Otherwise it makes sure that the Foo is
+// MayWrite reports whether no pause of the Deployment is under way. Otherwise it makes sure that the Foo is
 // synced later: of several delays of a key, the workqueue keeps only the shortest.
 func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) bool {
 	id := id(foo, deploymentName)
-	if p.backoff.IsInBackOffSinceUpdate(id, time.Now()) {
-		klog.FromContext(ctx).V(4).Info("Not writing Deployment: backing off", "backoff", p.backoff.Get(id))
-		p.enqueueAfter(cache.MetaObjectToName(foo), p.backoff.Get(id))
+	if p.pauses.IsInBackOffSinceUpdate(id, time.Now()) {
+		klog.FromContext(ctx).V(4).Info("Not writing Deployment before the end of the write pause", "pause", p.pauses.Get(id))
+		p.enqueueAfter(cache.MetaObjectToName(foo), p.pauses.Get(id))
 		return false
 	}
 	return true
@@ -61,15 +61,15 @@ func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymen
 
 // HasWritten reports whether Answered was called for the Deployment and its desired state was not held since.
 func (p *Pacer) HasWritten(foo *samplev1alpha1.Foo, deploymentName string) bool {
-	return p.backoff.Get(id(foo, deploymentName)) > 0
+	return p.pauses.Get(id(foo, deploymentName)) > 0
 }
 
-// Answered starts the next backoff after the API server has accepted or rejected a write of a Deployment. At
+// Answered starts the next pause after the API server has accepted or rejected a write of a Deployment. At
 // its end the Foo is synced: what differs then is corrected.
 func (p *Pacer) Answered(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) {
 	id := id(foo, deploymentName)
-	p.backoff.Next(id, time.Now())
-	p.enqueue(ctx, foo, "end of write backoff", p.backoff.Get(id))
+	p.pauses.Next(id, time.Now())
+	p.enqueue(ctx, foo, "end of write pause", p.pauses.Get(id))
 }
 
 func (p *Pacer) enqueue(ctx context.Context, foo *samplev1alpha1.Foo, reason string, delay time.Duration) {
@@ -78,14 +78,14 @@ func (p *Pacer) enqueue(ctx context.Context, foo *samplev1alpha1.Foo, reason str
 }
 
 // StillOverridden returns what the status of a Foo has to go on reporting though its Deployment is in the
-// desired state, if anything. Once that state is held it returns nil, and resets the backoff.
+// desired state, if anything. Once that state is held it returns nil, and resets the pause.
 func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *foostatus.StalledError {
 	id, now := id(foo, foo.Spec.DeploymentName), time.Now()
-	if !p.backoff.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {
-		p.backoff.Reset(id)
+	if !p.pauses.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {
+		p.pauses.Reset(id)
 		return nil
 	}
-	if !p.backoff.IsInBackOffSinceUpdate(id, now) {
+	if !p.pauses.IsInBackOffSinceUpdate(id, now) {
 		p.enqueue(ctx, foo, "the desired state may be held", overrideDelay)
 	}
 	return foostatus.Reported(foo, foostatus.DeploymentOverridden)

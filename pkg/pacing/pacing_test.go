@@ -53,11 +53,11 @@ func TestMayWrite(t *testing.T) {
 		for i := range 12 {
 			verify(t, fmt.Sprintf("write %d", i), pacer.MayWrite(ctx, foo, name), true)
 			pacer.Answered(ctx, foo, name)
-			backoff := min(time.Second<<i, maxBackoff)
-			time.Sleep(backoff - time.Nanosecond)
-			verify(t, fmt.Sprintf("just before the end of backoff %d", i), pacer.MayWrite(ctx, foo, name), false)
+			pause := min(time.Second<<i, maxPause)
+			time.Sleep(pause - time.Nanosecond)
+			verify(t, fmt.Sprintf("just before the end of pause %d", i), pacer.MayWrite(ctx, foo, name), false)
 			time.Sleep(time.Nanosecond)
-			if want := []time.Duration{backoff, backoff}; !slices.Equal(*delays, want) { // At the write, and at the attempt.
+			if want := []time.Duration{pause, pause}; !slices.Equal(*delays, want) { // At the write, and at the attempt.
 				t.Errorf("enqueued after %v, want %v", *delays, want)
 			}
 			*delays = nil
@@ -75,22 +75,22 @@ func TestMayWrite(t *testing.T) {
 	})
 }
 
-// Corrections that are minutes apart cost 1 s each: the sync at the end of a backoff schedules the one that resets it.
-func TestHeldResetsBackoff(t *testing.T) {
+// Corrections that are minutes apart cost 1 s each: the sync at the end of a pause schedules the one that resets it.
+func TestHeldResetsPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, foo := t.Context(), newFoo()
 		pacer, delays := newPacer()
 		for range 10 {
 			pacer.Answered(ctx, foo, name)
-			verify(t, "during the backoff", pacer.StillOverridden(ctx, foo), "message")
-			time.Sleep(initialBackoff) // What was enqueued is synced.
+			verify(t, "during the pause", pacer.StillOverridden(ctx, foo), "message")
+			time.Sleep(initialPause) // What was enqueued is synced.
 			verify(t, "at its end", pacer.StillOverridden(ctx, foo), "message")
 			time.Sleep(overrideDelay - time.Nanosecond)
 			verify(t, "soon after", pacer.StillOverridden(ctx, foo), "message")
 			time.Sleep(time.Nanosecond)
 			verify(t, "held", pacer.StillOverridden(ctx, foo), "<nil>")
 			verify(t, "has written", pacer.HasWritten(foo, name), false)
-			if want := []time.Duration{initialBackoff, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {
+			if want := []time.Duration{initialPause, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {
 				t.Errorf("enqueued after %v, want %v", *delays, want)
 			}
 			*delays = nil
@@ -104,7 +104,7 @@ func TestNothingReported(t *testing.T) {
 		foo := newFoo()
 		foo.Status = samplev1alpha1.FooStatus{}
 		pacer.Answered(t.Context(), foo, name)
-		verify(t, "during the backoff", pacer.StillOverridden(t.Context(), foo), "<nil>")
+		verify(t, "during the pause", pacer.StillOverridden(t.Context(), foo), "<nil>")
 	})
 }
 
@@ -114,7 +114,7 @@ func TestRunForgets(t *testing.T) {
 		pacer, _ := newPacer()
 		go pacer.Run(ctx)
 		pacer.Answered(ctx, newFoo(), name)
-		time.Sleep(2 * maxBackoff)
+		time.Sleep(2 * maxPause)
 		verify(t, "until twice the maximum", pacer.HasWritten(newFoo(), name), true)
 		time.Sleep(2 * time.Minute)
 		verify(t, "afterwards", pacer.HasWritten(newFoo(), name), false)

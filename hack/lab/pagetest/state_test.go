@@ -343,7 +343,7 @@ func TestTravel(t *testing.T) {
 		{`{"kind":"queueAdd","key":"default/a"}`, "add-deployments: a"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
-		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write backoff"}`, "requeueAfter: AddAfter 1 s"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write pause"}`, "requeueAfter: AddAfter 1 s"},
 		{`{"kind":"queueAddRateLimited","key":"default/a","retries":2}`, "requeue: a: failure 2"},
 		{`{"kind":"queueForget","key":"default/a"}`, "forget: Forget"},
 		{`{"kind":"queueDone","key":"default/a"}`, "done: Done"},
