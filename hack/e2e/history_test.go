@@ -121,7 +121,7 @@ func list(ctx context.Context, namespace string) ([]samplev1alpha1.Foo, []appsv1
 // catchUp waits until the watches have delivered the current state.
 func (h *history) catchUp() {
 	h.t.Helper()
-	eventually(h.t, convergence, func() error {
+	eventually(h.t, convergence+relistDelay, func() error {
 		foos, deployments, err := list(h.t.Context(), h.namespace)
 		if err != nil {
 			return err

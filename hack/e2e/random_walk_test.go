@@ -82,7 +82,7 @@ func randomWalk(t *testing.T, seed uint64) {
 	// If a Foo was recreated while the watch of the garbage collector was interrupted, the collector takes the new Foo for the old one, and
 	// keeps the old Deployment until it is restarted.
 	restartDependents(t)
-	eventually(t, 2*convergence, func() error {
+	eventually(t, convergence+relistDelay, func() error {
 		restartExited(instances)
 		return checkConverged(t, namespace)
 	})
