@@ -177,9 +177,9 @@ test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
 lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.
 	go -C hack/lab/pagetest test -count=1 -timeout 30m -run 'TestRecordings$$' . -args -record=../page
 
-.PHONY: lab-docs
-lab-docs: ## Write the exercises of the lab, and what each line is for, to docs.
-	go -C hack/lab/site run . -root=../../.. -docs=../../../docs
+.PHONY: exercises-docs
+exercises-docs: ## Write the variants of the controller to docs/learn/exercises.md.
+	go -C hack/variants test -count=1 -run=TestMarkdownIsUpToDate . -args -update
 
 .PHONY: test-variants
 test-variants: ## Test that each variant of the controller, which lacks one thing that it does, is caught by a test.
@@ -223,7 +223,7 @@ stage: ## Give stage N=3 of the tutorial its lessons, and that of the next stage
 	@go test -count=1 -v ./.build/stage | grep -v '^=== \|^[IEW][0-9]'
 
 .PHONY: tutorial-docs
-tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/tutorial.
+tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/learn/tutorial.
 	go test -count=1 ./hack/tutorial/stage... -args -stories=$(CURDIR)/hack/tutorial/stories
 	go test -count=1 -run=TestPages ./hack/tutorial -args -update
 
@@ -233,7 +233,7 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(FULL),-full) $(if $(UPDATE),-update)
 
 .PHONY: test-new
-test-new: cluster ## Create the README's controller and one with unusual names, run and test both, and follow the exercises in docs/extending.md.
+test-new: cluster ## Create the README's controller and one with unusual names, run and test both, and follow the exercises in docs/learn/extending.md.
 	go -C hack/doctest test -count=1 -timeout 20m -run TestExercises .
 	go -C hack/newcontroller test -count=1 -timeout 40m ./...
 

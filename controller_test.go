@@ -826,7 +826,7 @@ func TestTrim(t *testing.T) {
 
 func init() { simulation.Flags() }
 
-// TestSimulation runs the program in simulated clusters, with faults: see docs/testing.md.
+// TestSimulation runs the program in simulated clusters, with faults: see docs/reference/testing.md.
 func TestSimulation(t *testing.T) {
 	simulation.Test(t, func(ctx context.Context, config *rest.Config) error {
 		o, err := options.Parse([]string{

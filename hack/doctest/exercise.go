@@ -14,7 +14,7 @@ import (
 )
 
 // exercises is the document with the exercises.
-const exercises = "docs/extending.md"
+const exercises = "docs/learn/extending.md"
 
 // ApplyExercises follows the exercises in a repository: it applies the diffs and runs the commands that create files. It leaves
 // make generate to the caller, who needs it only once.

@@ -21,7 +21,7 @@ var (
 	kubernetesInCI     = regexp.MustCompile(`- (\S+) KUBERNETES=(1\.\d+)`)
 )
 
-// TestKubernetesVersions compares docs/compatibility.md and the matrix of CI with the module files.
+// TestKubernetesVersions compares docs/reference/compatibility.md and the matrix of CI with the module files.
 func TestKubernetesVersions(t *testing.T) {
 	files, err := filepath.Glob(controlPlane + "/*.mod")
 	if err != nil {
@@ -42,12 +42,12 @@ func TestKubernetesVersions(t *testing.T) {
 	slices.Sort(older)
 
 	var tested []string
-	for _, match := range testedKubernetes.FindAllStringSubmatch(read(t, root+"/docs/compatibility.md"), -1) {
+	for _, match := range testedKubernetes.FindAllStringSubmatch(read(t, root+"/docs/reference/compatibility.md"), -1) {
 		tested = append(tested, match[1]+" "+match[2])
 	}
 	slices.Sort(tested)
 	if !slices.Equal(tested, required) {
-		t.Errorf("docs/compatibility.md has the versions %q, and %s has %q", tested, controlPlane, required)
+		t.Errorf("docs/reference/compatibility.md has the versions %q, and %s has %q", tested, controlPlane, required)
 	}
 
 	inCI := map[string][]string{}

@@ -331,7 +331,7 @@ func TestAlertsSelectRecordedMetrics(t *testing.T) {
 
 // Each alert has what a receiver needs: how urgent it is, what has happened, and a section that says what to do.
 func TestAlertsHaveRunbooks(t *testing.T) {
-	const doc = "docs/runbooks.md"
+	const doc = "docs/operate/runbooks.md"
 	content, err := os.ReadFile(root + "/" + doc)
 	if err != nil {
 		t.Fatal(err)

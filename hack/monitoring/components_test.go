@@ -307,7 +307,7 @@ func checkProxy(t *testing.T, proxy corev1.Container) {
 
 // The examples in the documentation: a complete kustomization, and patches for one that secures the metrics of one namespace.
 func TestDocumentedKustomizations(t *testing.T) {
-	content, err := os.ReadFile(root + "/docs/operations.md")
+	content, err := os.ReadFile(root + "/docs/operate/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

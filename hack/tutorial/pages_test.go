@@ -22,7 +22,7 @@ var block = regexp.MustCompile(`(?s)<!-- (story|diff) -->\n.*?<!-- end -->\n`)
 // TestPages verifies that the pages of the tutorial have the stories and the differences of its stages.
 func TestPages(t *testing.T) {
 	for stage := 1; stage <= 9; stage++ {
-		path := fmt.Sprintf("../../docs/tutorial/stage%d.md", stage)
+		path := fmt.Sprintf("../../docs/learn/tutorial/stage%d.md", stage)
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

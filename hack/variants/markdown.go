@@ -10,18 +10,41 @@ import (
 	"strings"
 )
 
-const introduction = `# What each line is for
+const introduction = `# Exercises, and what each line is for
 
-The controller would be shorter without the lines on this page, and it would still work, most of the time. Each section leaves one thing out and
-shows the difference in the code, what happens, the test that fails, and the invariant that the
-[simulation](testing.md#simulation) finds broken. The traces are excerpts from the [lab](../hack/lab/README.md): seconds, the part of the
-controller, the informer, and what happened there. ` + "`make test-variants`" + ` applies each difference to the code as it is now, and verifies that
-its test fails with it and passes without it, and that the simulation notices it within a minute, without the test.
+The controller would be shorter without the lines on this page, and it would still work, most of the time. Each section leaves one thing out.
+Read its question, and predict what users see. The answer is folded: the difference in the code, what happens, the unit test that fails, and
+the invariant that the [simulation](../reference/testing.md#simulation) finds broken. The traces are excerpts from the
+[lab](../../hack/lab/README.md): seconds, the part of the controller, the informer, and what happened there.
+` + "`make test-variants`" + ` verifies that the test and the simulation notice each difference.
 
-<!-- Generated from hack/variants/catalogue by make lab-docs. -->
+<!-- Generated from hack/variants/catalogue by make exercises-docs. -->
+`
 
-| what the controller does | test | invariant |
-|---|---|---|
+const sectionFormat = `
+## %d. %s
+
+**%s**
+
+<details><summary>Without it</summary>
+
+%s
+
+` + "```diff\n%s```" + `
+
+<details><summary>The traces of both</summary>
+
+` + "```text\n%s```" + `
+
+</details>
+
+- The promise: %s
+- The invariant: %s
+- The test: %s. It says:
+
+` + "```text\n%s\n```" + `
+
+</details>
 `
 
 // Markdown returns the document that explains what each line is for. root is the repository, which has the tests.
@@ -32,16 +55,12 @@ func Markdown(root string) (string, error) {
 	}
 	var text strings.Builder
 	text.WriteString(introduction)
-	anchors, references := Anchors(all), map[string]string{}
 	for i, v := range all {
-		if references[v.ID], err = v.Test.reference(root); err != nil {
+		reference, err := v.Test.reference(root)
+		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, "| [%d. %s](#%s) | %s | %s |\n", i+1, v.Title, anchors[v.ID], references[v.ID], v.Invariant)
-	}
-	for i, v := range all {
-		fmt.Fprintf(&text, "\n## %d. %s\n\n**%s**\n\n%s\n\n```diff\n%s```\n\n```text\n%s```\n\n- The promise: %s\n- The invariant: %s\n- The test: %s. For the variant it says:\n\n```text\n%s\n```\n",
-			i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Invariant, references[v.ID], v.Test.Says)
+		fmt.Fprintf(&text, sectionFormat, i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Invariant, reference, v.Test.Says)
 	}
 	return text.String(), nil
 }
@@ -68,26 +87,4 @@ func (t Test) reference(root string) (string, error) {
 		return reference, nil
 	}
 	return "", fmt.Errorf("%s: no file declares %s", t.Package, function)
-}
-
-// Anchors returns the anchors of the sections of the document, by the IDs of their variants.
-func Anchors(all []Variant) map[string]string {
-	anchors := map[string]string{}
-	for i, v := range all {
-		anchors[v.ID] = anchor(fmt.Sprintf("%d. %s", i+1, v.Title))
-	}
-	return anchors
-}
-
-// anchor returns the anchor that GitHub gives a heading.
-func anchor(heading string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case strings.ContainsRune("-_", r), '0' <= r && r <= '9', 'a' <= r && r <= 'z':
-			return r
-		}
-		return -1
-	}, strings.ToLower(heading))
 }

@@ -1,7 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election runs client-go's leader election, and makes sure that only the leader writes.
+// Package election runs client-go's leader election, and sends no write once another instance may be the leader.
+// It is no fence: a write that was sent in time may reach the API server after another instance has taken over.
 package election
 
 import (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controllerruntime is the controller of Foos written with controller-runtime, in the style of its documentation. It
-// creates and corrects Deployments and reports conditions and events; docs/controller-runtime.md says what it leaves out.
+// creates and corrects Deployments and reports conditions and events; docs/reference/controller-runtime.md says what it leaves out.
 package main
 
 import (

@@ -110,7 +110,7 @@ const glossary = (() => {
     text: "A fault that the lab injects between the controller and the API server or into a process, or what follows for the process." };
   stops.exercise = { title: "Exercise", terms: [], text: "The lab has seen what an exercise asks for." };
 
-  // The terms by name, each with a text and code, the places in the code. They are sections of docs/controller-client-go.md.
+  // The terms by name, each with a text and code, the places in the code. They are sections of docs/reference/client-go.md.
   const terms = {};
   return { stops, terms, load: (all) => Object.assign(terms, all) };
 })();

@@ -398,7 +398,7 @@ class Exercises {
       form,
       check.passed ? element("p", { className: "passed" }, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
       check.active && !check.passed ? element("p", {}, "▸ the lab is watching for it") : null,
-      isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/controller-client-go.md${exercise.misunderstanding}`), "."] : "") : null,
+      isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), "."] : "") : null,
       isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
       isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);
   }

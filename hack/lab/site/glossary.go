@@ -13,7 +13,7 @@ import (
 )
 
 // glossaryFile is the document whose sections are the terms of the page.
-const glossaryFile = "docs/controller-client-go.md"
+const glossaryFile = "docs/reference/client-go.md"
 
 // term is a term of the glossary.
 type term struct {

@@ -22,15 +22,12 @@ import (
 func main() {
 	root := flag.String("root", ".", "`directory` of the project")
 	address := flag.String("address", "127.0.0.1:0", "`address` to serve the page at, on 127.0.0.1")
-	docs := flag.String("docs", "", "only write the exercises and what each line is for to a `directory`")
 	site := flag.String("site", "", "only write the lab and the documentation to a `directory`, for a static host")
 	repository := flag.String("repository", "https://github.com/kubernetes/sample-controller", "`URL` of the repository, for the links of the site")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	var err error
 	switch {
-	case *docs != "":
-		err = writeDocs(*root, *docs)
 	case *site != "":
 		err = publish(ctx, *root, *site, *repository)
 	default:

@@ -178,19 +178,6 @@ func writePages(root, dir, repository string, addMermaid func(root, dir string) 
 			return err
 		}
 	}
-	pictures, err := filepath.Glob(filepath.Join(root, "docs/*.png"))
-	if err != nil {
-		return err
-	}
-	for _, picture := range pictures {
-		content, err := os.ReadFile(picture)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(picture)), content, 0o644); err != nil {
-			return err
-		}
-	}
 	if hasDiagrams {
 		if err := addMermaid(root, dir); err != nil {
 			return err
@@ -213,10 +200,6 @@ func (d document) render(content []byte, link func(destination string) string) (
 		case *ast.Link:
 			if entering {
 				node.Destination = []byte(link(string(node.Destination)))
-			}
-		case *ast.Image:
-			if entering {
-				node.Destination = []byte(path.Base(string(node.Destination)))
 			}
 		case *ast.Heading:
 			if entering && title == "" {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -90,25 +91,18 @@ func TestVariantsHaveCode(t *testing.T) {
 	}
 }
 
-func TestDocsAreUpToDate(t *testing.T) {
-	dir := t.TempDir()
-	if err := writeDocs(root, dir); err != nil {
+func TestExercisesAreComplete(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "hack/lab/page/exercises.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"exercises.md", "why.md"} {
-		want, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(filepath.Join(root, "docs", name)); string(got) != string(want) {
-			t.Errorf("docs/%s is out of date (%v): run make lab-docs", name, err)
-		}
+	var all []struct {
+		ID, Title, Task, Question, Explanation, Misunderstanding string
+		Choices                                                  []string
+		Answer                                                   int
+		Number                                                   *int // to enter, without choices
 	}
-}
-
-func TestExercisesAreComplete(t *testing.T) {
-	all, err := readExercises(root)
-	if err != nil {
+	if err := json.Unmarshal(content, &all); err != nil {
 		t.Fatal(err)
 	}
 	terms, err := os.ReadFile(filepath.Join(root, glossaryFile))
@@ -219,7 +213,7 @@ func TestPages(t *testing.T) {
 				if tag[1] != "a" && tag[3] != "data:," {
 					t.Errorf("%s loads %s", d.source, name)
 				}
-			case name == "../", name == "../../": // the lab
+			case path.Join(path.Dir(d.target), name) == "..": // the lab
 			default:
 				links++
 				linked := content
