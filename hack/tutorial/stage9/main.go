@@ -89,7 +89,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		foosLister:        foos.Lister(),
 		deploymentsLister: deployments.Lister(),
 		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
-		backoff:           flowcontrol.NewBackOff(time.Second, 15*time.Minute),
+		pauses:            flowcontrol.NewBackOff(time.Second, 15*time.Minute),
 
 		lastSyncResourceVersion: deployments.TypedInformer().LastSyncResourceVersion,
 	}
@@ -181,7 +181,7 @@ type controller struct {
 	foosLister        listers.FooLister
 	deploymentsLister appslisters.DeploymentLister
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	backoff           *flowcontrol.Backoff // of writes, by UID and generation of the Foo
+	pauses            *flowcontrol.Backoff // of writes, by UID and generation of the Foo
 
 	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
 	lastSyncResourceVersion func() string
@@ -309,11 +309,11 @@ func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	}
 	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
 		id := fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
-		if now := time.Now(); c.backoff.IsInBackOffSinceUpdate(id, now) { // Somebody has undone the last write at once.
-			c.queue.AddAfter(key, c.backoff.Get(id))
+		if now := time.Now(); c.pauses.IsInBackOffSinceUpdate(id, now) { // Somebody has undone the last write at once.
+			c.queue.AddAfter(key, c.pauses.Get(id))
 			return deployment, nil
 		}
-		c.backoff.Next(id, time.Now())
+		c.pauses.Next(id, time.Now())
 		deployment = deployment.DeepCopy() // It belongs to the cache. The copy has the resourceVersion that was read.
 		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas)
 		updated, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
