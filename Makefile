@@ -177,6 +177,10 @@ test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
 lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.
 	go -C hack/lab/pagetest test -count=1 -timeout 30m -run 'TestRecordings$$' . -args -record=../page
 
+.PHONY: exercise
+exercise: ## Give exercise N=5 of docs/learn/exercises.md, in .build/exercise/5 or DIR, and check it; HINT=1 or SOLUTION=1 helps.
+	@go -C hack/variants run ./exercise -root=../.. -n='$(N)' -dir='$(if $(DIR),$(abspath $(DIR)))' $(if $(HINT),-hint) $(if $(SOLUTION),-solution)
+
 .PHONY: exercises-docs
 exercises-docs: ## Write the variants of the controller to docs/learn/exercises.md.
 	go -C hack/variants test -count=1 -run=TestMarkdownIsUpToDate . -args -update

@@ -12,13 +12,32 @@ import (
 
 const introduction = `# Exercises, and what each line is for
 
-The controller would be shorter without the lines on this page, and it would still work, most of the time. Each section leaves one thing out.
-Read its question, and predict what users see. The answer is folded: the difference in the code, what happens, the unit test that fails, and
-the invariant that the [simulation](../reference/testing.md#simulation) finds broken. The traces are excerpts from the
-[lab](../../hack/lab/README.md): seconds, the part of the controller, the informer, and what happened there.
-` + "`make test-variants`" + ` verifies that the test and the simulation notice each difference.
+The controller would be shorter without the lines on this page, and it would still work, most of the time. In each exercise, one thing is left
+out:
+
+1. Read the question, and predict what users see.
+2. ` + "`make exercise N=1`" + ` makes a copy of the project without it, and shows what the [simulation](../reference/testing.md#simulation) finds
+   broken, as a story, and which unit test fails.
+3. Edit the copy until the same command says that the exercise is solved. ` + "`HINT=1`" + ` says where to look, ` + "`SOLUTION=1`" + ` what to write.
+4. Compare it with the answer here: the difference in the code, what happens, and the promise to users. The traces are excerpts from the
+   [lab](../../hack/lab/README.md): seconds, the part of the controller, the informer, and what happened there.
+
+[Exercises 18 to 22](#features) are features to add. ` + "`make test-variants`" + ` verifies that the tests and the simulation notice each difference.
 
 <!-- Generated from hack/variants/catalogue by make exercises-docs. -->
+`
+
+const features = `
+## Features
+
+Their tests are there, and the code is not: ` + "`make exercise N=18`" + ` shows what fails. Each begins with the solutions of those before it. The
+answers are in [extending the controller](extending.md).
+
+18. [A new field in the spec](extending.md#a-new-field-in-the-spec)
+19. [A second kind of object](extending.md#a-second-kind-of-object)
+20. [A finalizer](extending.md#a-finalizer)
+21. [A reference to another object](extending.md#a-reference-to-another-object)
+22. [A second version of the API](extending.md#a-second-version-of-the-api)
 `
 
 const sectionFormat = `
@@ -26,7 +45,7 @@ const sectionFormat = `
 
 **%s**
 
-<details><summary>Without it</summary>
+<details><summary>The answer</summary>
 
 %s
 
@@ -62,7 +81,7 @@ func Markdown(root string) (string, error) {
 		}
 		fmt.Fprintf(&text, sectionFormat, i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Invariant, reference, v.Test.Says)
 	}
-	return text.String(), nil
+	return text.String() + features, nil
 }
 
 // reference returns the file that declares the test, the test, and the case in it.

@@ -1,0 +1,158 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/sample-controller/hack/variants"
+)
+
+const root = "../../.."
+
+// The copy of each variant lacks something.
+func TestVariantsLackSomething(t *testing.T) {
+	all, catalogue := read(t)
+	original := filepath.Join(t.TempDir(), "original")
+	if err := copyProject(root, original); err != nil {
+		t.Fatal(err)
+	}
+	for n := range catalogue {
+		dir := filepath.Join(t.TempDir(), "copy")
+		if err := all[n].begin(root, dir, strconv.Itoa(n+1)); err != nil {
+			t.Fatal(err)
+		}
+		if difference(t, original, dir) == "" {
+			t.Errorf("exercise %d lacks nothing", n+1)
+		}
+		if places(all[n].solution) == "" {
+			t.Errorf("exercise %d has no hint", n+1)
+		}
+	}
+}
+
+// What is missing of each feature, and its tests, are what its section in the document changes.
+func TestSolutionsOfFeatures(t *testing.T) {
+	features, err := features(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(features) < 5 {
+		t.Errorf("there are only %d features", len(features))
+	}
+	split, whole := filepath.Join(t.TempDir(), "split"), filepath.Join(t.TempDir(), "whole")
+	for _, dir := range []string{split, whole} {
+		if err := copyProject(root, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range features {
+		solution, tests := f.split()
+		if len(solution) == 0 || len(tests) == 0 {
+			t.Errorf("%s has no solution, or no tests", f.title)
+		}
+		for dir, steps := range map[string][]string{split: append(tests, solution...), whole: f.steps} {
+			if err := f.apply(dir, steps); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := difference(t, whole, split); got != "" {
+			t.Errorf("%s differs:\n%s", f.title, got)
+		}
+	}
+}
+
+// An exercise fails as it says, and passes with its solution.
+func TestExercises(t *testing.T) {
+	all, catalogue := read(t)
+	features, err := features(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := len(catalogue) // feature
+	solve := func(n int, dir string) error {
+		if n < first {
+			return copyProject(root, dir)
+		}
+		solution, _ := features[n-first].split()
+		return features[n-first].apply(dir, solution)
+	}
+	for n, want := range map[int][]string{
+		4:     {catalogue[4].Invariant + ": ", "BROKEN PROMISE", catalogue[4].Test.Says},
+		first: {"foo.Spec.Image undefined"},
+	} {
+		t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "copy")
+			if err := all[n].begin(root, dir, strconv.Itoa(n+1)); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := all[n].check(dir, &out); err == nil {
+				t.Error("it passes without its solution")
+			}
+			for _, text := range want {
+				if !strings.Contains(out.String(), text) {
+					t.Errorf("it does not say %q:\n%s", text, &out)
+				}
+			}
+			if err := solve(n, dir); err != nil {
+				t.Fatal(err)
+			}
+			out.Reset()
+			if err := all[n].check(dir, &out); err != nil {
+				t.Errorf("it does not pass with its solution: %v\n%s", err, &out)
+			}
+		})
+	}
+}
+
+func TestInvalidInput(t *testing.T) {
+	other, used := t.TempDir(), t.TempDir()
+	for name, content := range map[string]string{filepath.Join(other, "file"): "", filepath.Join(used, marker): "4\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ n, dir, want string }{
+		{"", "", "from N=1 to N=22"},
+		{"x", "", "from N=1 to N=22"},
+		{"0", "", "from N=1 to N=22"},
+		{"23", "", "from N=1 to N=22"},
+		{"5", other, "is not empty: choose another DIR"},
+		{"5", used, "has exercise 4: choose another DIR"},
+	} {
+		if err := run(root, test.n, test.dir, false, false); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("N=%s DIR=%s: error %v, want one with %q", test.n, test.dir, err, test.want)
+		}
+	}
+}
+
+func read(t *testing.T) ([]exercise, []variants.Variant) {
+	t.Helper()
+	all, err := exercises(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalogue, err := variants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, catalogue
+}
+
+// difference returns how the files in b differ from those in a.
+func difference(t *testing.T, a, b string) string {
+	t.Helper()
+	output, err := exec.Command("diff", "--recursive", "--exclude=.git", "--exclude="+marker, a, b).CombinedOutput()
+	if err != nil && len(output) == 0 {
+		t.Fatal(err)
+	}
+	return string(output)
+}
