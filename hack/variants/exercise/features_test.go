@@ -1,0 +1,52 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// new: leave out file: whoever has added the features cannot add them again.
+
+package main
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// What is missing of each feature, and its tests, are what its section in the document changes.
+func TestSolutionsOfFeatures(t *testing.T) {
+	features, err := features(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(features) < 5 {
+		t.Errorf("there are only %d features", len(features))
+	}
+	split, whole := filepath.Join(t.TempDir(), "split"), filepath.Join(t.TempDir(), "whole")
+	for _, dir := range []string{split, whole} {
+		if err := copyProject(root, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range features {
+		solution, tests := f.split()
+		if len(solution) == 0 || len(tests) == 0 {
+			t.Errorf("%s has no solution, or no tests", f.title)
+		}
+		for dir, steps := range map[string][]string{split: append(tests, solution...), whole: f.steps} {
+			if err := f.apply(dir, steps); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := difference(t, whole, split); got != "" {
+			t.Errorf("%s differs:\n%s", f.title, got)
+		}
+	}
+}
+
+// The first feature fails as it says, and passes with its solution.
+func TestFeature(t *testing.T) {
+	features, err := features(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	solution, _ := features[0].split()
+	verify(t, features[0].exercise(nil), func(dir string) error { return features[0].apply(dir, solution) }, "foo.Spec.Image undefined")
+}
