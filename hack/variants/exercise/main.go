@@ -43,7 +43,7 @@ func run(root, number, dir string, hint, solution bool) error {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || n > len(all) {
-		return fmt.Errorf("N=%s: choose an exercise from N=1 to N=%d, see docs/learn/exercises.md", number, len(all))
+		return fmt.Errorf("there is no exercise N=%s: choose one from N=1 to N=%d, see docs/learn/exercises.md", number, len(all))
 	}
 	e := all[n-1]
 	if dir == "" {
