@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/diff"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	kubeinformers "k8s.io/client-go/informers"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
@@ -850,11 +849,6 @@ func BenchmarkNoOpSync(b *testing.B) {
 	if requests := f.takeRequests(); len(requests) > 0 {
 		b.Fatalf("requests = %q", requests)
 	}
-}
-
-func init() {
-	// The other handlers limit the rate of errors by a clock that is not the one of synctest's bubbles.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 
 type (

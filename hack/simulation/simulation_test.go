@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
@@ -61,12 +62,17 @@ func TestBrokenPromises(t *testing.T) {
 		<-ctx.Done()
 		return err
 	}
+	reporting := func(ctx context.Context, _ *rest.Config) error {
+		utilruntime.HandleErrorWithContext(ctx, errors.New("failed"), "This must not block")
+		return errors.New("failed")
+	}
 	for name, test := range map[string]struct {
 		program Program
 		want    string
 	}{
 		"ends":                {func(context.Context, *rest.Config) error { return nil }, "health: instance-1 ends with the error <nil>"},
 		"fails":               {func(context.Context, *rest.Config) error { return errors.New("failed") }, "health: instance-1 ends with the error failed"},
+		"reports an error":    {reporting, "health: instance-1 ends with the error failed"},
 		"does nothing":        {func(ctx context.Context, _ *rest.Config) error { <-ctx.Done(); return nil }, "how soon: 1s after the last action or fault Foo foo-0 has no"},
 		"writes as a standby": {writing, "who writes: instance-1 knows since"},
 	} {

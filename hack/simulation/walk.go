@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -77,6 +78,11 @@ func newWalk(s script, program Program) *walk {
 		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
 		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{},
 	}
+}
+
+func init() {
+	// The other handler limits the rate of errors since the start of the process, which is 26 years after the start of a bubble.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 }
 
 // inBubble runs do with a number of instances in a bubble of its own, where time advances when all wait.
