@@ -223,8 +223,10 @@ bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minut
 
 .PHONY: stage
 stage: ## Give stage N=3 of the tutorial its lessons, and that of the next stage; with DIR=mine your own code for that stage.
+	@test -f hack/tutorial/stage$(N)/main.go || { echo "N must be the number of a stage, from 1 to 9."; exit 2; }
+	@test -f $(or $(DIR),hack/tutorial/stage$(N))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
 	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/tutorial/stage$(N))/main.go hack/tutorial/stage$(N)/main_test.go .build/stage
-	@go test -count=1 -v ./.build/stage | grep -v '^=== \|^[IEW][0-9]'
+	@go test -count=1 -timeout=1m -v ./.build/stage > .build/stage/output 2>&1; status=$$?; grep -v '^=== \|^[IEW][0-9]' .build/stage/output; exit $$status
 
 .PHONY: tutorial-docs
 tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/learn/tutorial.

@@ -21,7 +21,7 @@ type Lesson struct {
 
 // Lessons are those of the tutorial.
 var Lessons = []Lesson{
-	{"A Foo is created", 1, lessonCreate},
+	{"A Foo is created, and scaled", 1, lessonCreate},
 	{"Nothing happens for an hour, and then a Foo is created", 1, lessonHour},
 	{"A write fails", 1, lessonError},
 	{"The Deployment is deleted, and scaled", 1, lessonDrift},
@@ -66,7 +66,11 @@ func isWriteOf(resource string) func(r *request) bool {
 	return func(r *request) bool { return r.resource == resource && r.isWrite() }
 }
 
-func lessonCreate(w *walk) { w.createAndWait(0) }
+func lessonCreate(w *walk) {
+	w.createAndWait(0)
+	w.act("scale", 0, 2)
+	w.expect(30*time.Second, "the Deployment of the Foo is not scaled", func() bool { return w.hasReplicas(0, 3) })
+}
 
 func lessonHour(w *walk) {
 	w.createAndWait(0)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -229,7 +230,12 @@ func (w *walk) beforePrune(unseen string, do func()) {
 
 // fail makes the next requests of a kind fail.
 func (w *walk) fail(n int, verb, resource string, err error) {
-	w.tell("API server", "fails the next %d requests to %s %s", n, verb, resource)
+	if n == 1 {
+		w.tell("API server", "fails the next request to %s %s", verb, resource)
+	} else {
+		w.tell("API server", "fails the next %d requests to %s %s", n, verb, resource)
+	}
+	var first sync.Once
 	w.addRule("", 24*time.Hour, rule{
 		matches: func(r *request) bool {
 			if !isInstance(r.client) || r.verb != verb || r.resource != resource || n == 0 {
@@ -238,7 +244,10 @@ func (w *walk) fail(n int, verb, resource string, err error) {
 			n--
 			return true
 		},
-		reject: func(*request) error { return err },
+		reject: func(r *request) error {
+			first.Do(func() { w.tell(r.client, "%s: %v", r, err) })
+			return err
+		},
 	})
 }
 

@@ -5,10 +5,8 @@
 package tutorial
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,20 +27,30 @@ func Test(t *testing.T, stage int, program simulation.Program) {
 			switch {
 			case n < stage && broken != "":
 				t.Errorf("the story of the lesson:\n%s", story)
-			case n == stage && broken == "":
+			case n < stage:
+			case broken == "" && isDocumented():
 				t.Errorf("stage %d has learned the lesson of stage %d already:\n%s", stage, stage+1, story)
-			case n == stage:
-				t.Logf("what the next stage mends:\n%s", story)
-				compareStory(t, fmt.Sprintf("%d.txt", stage+1), story)
+			case broken == "":
+				t.Logf("your code has learned the lesson of stage %d already", stage+1)
+			default:
+				t.Logf("the lesson of stage %d, which stage %d has not learned yet:\n%s", stage+1, stage, story)
+				if isDocumented() {
+					compareStory(t, fmt.Sprintf("%d.txt", stage+1), story)
+				}
 			}
 		})
 	}
 }
 
+// isDocumented reports whether the documentation tells the stories of this program. It tells none of a copy or of what a learner writes.
+func isDocumented() bool {
+	_, err := os.Stat("../stories")
+	return err == nil
+}
+
 var numbers = regexp.MustCompile(`[0-9.]+`)
 
-// compareStory writes a story, or verifies that the documentation tells one that ends in the same way. What a learner writes is in no
-// documentation.
+// compareStory writes a story, or verifies that the documentation tells one that ends in the same way.
 func compareStory(t *testing.T, name, story string) {
 	t.Helper()
 	if *stories != "" {
@@ -51,14 +59,14 @@ func compareStory(t *testing.T, name, story string) {
 		}
 	}
 	told, err := os.ReadFile(filepath.Join("../stories", name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	if err != nil {
+		t.Fatal(err)
 	}
 	end := func(story string) string {
 		lines := strings.Split(strings.TrimSpace(story), "\n")
 		return numbers.ReplaceAllString(lines[len(lines)-1], "")
 	}
 	if end(string(told)) != end(story) {
-		t.Errorf("the documentation tells another story (%v): run make tutorial-docs", err)
+		t.Errorf("the documentation tells another story: run make tutorial-docs")
 	}
 }
