@@ -455,7 +455,7 @@ func (c *Controller) pruneDeployments(
 	return nil, nil
 }
 
-// report updates the status of a Foo, and records an event if there is news.
+// report updates the status of a Foo, and records an event about what has changed.
 func (c *Controller) report(
 	ctx context.Context, foo *samplev1alpha1.Foo, result syncResult, superseded []*appsv1.Deployment,
 ) error {

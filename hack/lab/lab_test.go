@@ -212,7 +212,7 @@ func TestWatchIsTraced(t *testing.T) {
 
 		f.handle("faults/holdWatch", `{"lane":"foos"}`, "")
 		f.handle("acts/delete", `{"name":"a"}`, "")
-		time.Sleep(time.Minute / 2)
+		time.Sleep(time.Minute / 2) // In the bubble: no event may arrive in this time.
 		f.verifySteps("fault", "act", "stored DELETED")
 		f.handle("faults/releaseWatch", ``, "")
 		events.Scan()
@@ -284,10 +284,10 @@ func TestScenario(t *testing.T) {
 		}
 		f.handle("acts/create", `{"name":"earlier"}`, "")
 		f.handle("variants/v", string(scenario), "")
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // In the bubble: the scenario has begun.
 		f.handle("acts/create", `{"name":"b"}`, "is being played")
 		f.handle("reset", `{}`, "is being played")
-		time.Sleep(2*startTimeout + 10*time.Second)
+		time.Sleep(2*startTimeout + 10*time.Second) // In the bubble: the scenario has ended.
 		synctest.Wait()
 		if s := f.state.Variant; s == nil || *s != (variantState{ID: "v", Phase: played}) {
 			f.Fatalf("the variant is %+v", s)

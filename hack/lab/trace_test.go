@@ -384,7 +384,7 @@ func TestUnknownMessage(t *testing.T) {
 	tr.want("log")
 }
 
-// A standby tries to acquire the Lease every second, which is no news.
+// A standby tries to acquire the Lease every second, which changes nothing.
 func TestElection(t *testing.T) {
 	tr := newTracing(t)
 	tr.log(0, "Attempting to acquire leader lease...", "lock", "default/sample-controller")

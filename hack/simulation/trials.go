@@ -230,11 +230,7 @@ func (w *walk) beforePrune(unseen string, do func()) {
 
 // fail makes the next requests of a kind fail.
 func (w *walk) fail(n int, verb, resource string, err error) {
-	if n == 1 {
-		w.tell("API server", "fails the next request to %s %s", verb, resource)
-	} else {
-		w.tell("API server", "fails the next %d requests to %s %s", n, verb, resource)
-	}
+	w.tell("API server", "fails %d of the next requests to %s %s", n, verb, resource)
 	var first sync.Once
 	w.addRule("", 24*time.Hour, rule{
 		matches: func(r *request) bool {

@@ -49,7 +49,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// storyOf returns the story of what a stage mends.
+// storyOf returns the story that a stage corrects.
 func storyOf(t *testing.T, stage int) string {
 	t.Helper()
 	story, err := os.ReadFile(fmt.Sprintf("stories/%d.txt", stage))

@@ -17,7 +17,7 @@ import (
 )
 
 // stories is a directory to write the stories to that the documentation tells.
-var stories = flag.String("stories", "", "`directory` to write the story of what the next stage mends to")
+var stories = flag.String("stories", "", "`directory` to write the story of the lesson that a stage has not learned to")
 
 // Test verifies that a stage has learned the lessons until its own, and that it has not learned the next one.
 func Test(t *testing.T, stage int, program simulation.Program) {

@@ -40,7 +40,7 @@ class Variants {
     const variant = this.find(this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
     const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
-    // The last steps of a scenario may arrive after the news that it has been played.
+    // The last steps of a scenario may arrive after the state that says that it has been played.
     if (signature === this.drawn && (!variant || this.compared)) return;
     const compared = variant ? labVariants.compare(this.stepsOf(variant.id), variant) : null;
     if (signature === this.drawn && !compared) return;
