@@ -339,6 +339,8 @@ func TestWritesAreBounded(t *testing.T) {
 // What others do costs a bounded number of requests, however often and for how long they do it.
 func TestRequestsInAnHour(t *testing.T) {
 	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	renamed := withDeploymentName("new-deployment")
+	replacement := newDeploymentFor(newFoo(renamed), available)
 	resync := func(t *testing.T, f *fixture) { f.updateFoo(f.foo(t), f.foo(t)) }
 	annotate := func(t *testing.T, f *fixture) {
 		note := map[string]string{"seen": time.Now().String()}
@@ -357,6 +359,8 @@ func TestRequestsInAnHour(t *testing.T) {
 			map[string]int{"get foos": 12, "create deployments": 13, "update foos/status": 1}},
 		"patch rejected, with many events": {objects{newFoo(observing(ours)), drifted}, responses{patchDeployment: webhook}, annotate, 30 * time.Second,
 			map[string]int{"patch deployments": 13, "update foos/status": 1}},
+		"prune rejected": {objects{newFoo(renamed, observing(ours)), ours, replacement}, responses{deleteDeployment: webhook}, resync, 30 * time.Second,
+			map[string]int{"get foos": 13, "get deployments": 13, "delete deployments": 13, "update foos/status": 1}},
 		"name conflict": {objects{newFoo(), newDeploymentFor(newFoo(), notControlled)}, nil, resync, 30 * time.Second,
 			map[string]int{"update foos/status": 1}},
 		"corrections a minute apart, no resync": {objects{newFoo(observing(ours)), ours}, nil,

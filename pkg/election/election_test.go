@@ -401,6 +401,20 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
+// A process that was suspended does not know yet that another instance holds the Lease.
+func TestReleaseLeavesAnotherHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		err := newTestElector(client, "one").Run(t.Context(), func(context.Context) error {
+			takeLease(t, client, func() {})
+			return nil
+		})
+		if holder := *getLease(t, client).Spec.HolderIdentity; err != nil || holder != "two" {
+			t.Errorf("Run() = %v, holder = %q, want the new one", err, holder)
+		}
+	})
+}
+
 // A renewal that is cancelled when lead returns may be applied all the same. The release is tried again after the conflict.
 func TestReleaseAfterCancelledRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
