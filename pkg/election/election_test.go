@@ -406,6 +406,7 @@ func TestReleaseLeavesAnotherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		err := newTestElector(client, "one").Run(t.Context(), func(context.Context) error {
+			time.Sleep(time.Second) // Between two renewals: the fake client would let one of them take the Lease back.
 			takeLease(t, client, func() {})
 			return nil
 		})

@@ -78,7 +78,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		deploymentsLister: deployments.Lister(),
 		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
 
-		lastSyncResourceVersion: deployments.TypedInformer().LastSyncResourceVersion,
+		lastStoreSyncResourceVersion: deployments.TypedInformer().GetStore().LastStoreSyncResourceVersion,
 	}
 	fooHandlers, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.enqueue(foo) },
@@ -123,7 +123,7 @@ type controller struct {
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
-	lastSyncResourceVersion func() string
+	lastStoreSyncResourceVersion func() string
 }
 
 // enqueue adds the key of a Foo to the queue.
@@ -266,7 +266,7 @@ func (c *controller) isStale(key cache.ObjectName) bool {
 	if !ok {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(c.lastSyncResourceVersion(), written.(string))
+	order, err := resourceversion.CompareResourceVersion(c.lastStoreSyncResourceVersion(), written.(string))
 	return err != nil || order < 0
 }
 

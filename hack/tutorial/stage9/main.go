@@ -91,7 +91,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
 		pauses:            flowcontrol.NewBackOff(time.Second, 15*time.Minute),
 
-		lastSyncResourceVersion: deployments.TypedInformer().LastSyncResourceVersion,
+		lastStoreSyncResourceVersion: deployments.TypedInformer().GetStore().LastStoreSyncResourceVersion,
 	}
 	fooHandlers, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.enqueue(foo) },
@@ -184,7 +184,7 @@ type controller struct {
 	pauses            *flowcontrol.Backoff // of writes, by UID and generation of the Foo
 
 	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
-	lastSyncResourceVersion func() string
+	lastStoreSyncResourceVersion func() string
 }
 
 // enqueue adds the key of a Foo to the queue.
@@ -369,7 +369,7 @@ func (c *controller) isStale(key cache.ObjectName) bool {
 	if !ok {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(c.lastSyncResourceVersion(), written.(string))
+	order, err := resourceversion.CompareResourceVersion(c.lastStoreSyncResourceVersion(), written.(string))
 	return err != nil || order < 0
 }
 
