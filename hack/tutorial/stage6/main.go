@@ -117,7 +117,7 @@ type controller struct {
 	deploymentsLister appslisters.DeploymentLister
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
-	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
+	written                      sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
 	lastStoreSyncResourceVersion func() string
 }
 

@@ -183,7 +183,7 @@ type controller struct {
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	pauses            *flowcontrol.Backoff // of writes, by UID and generation of the Foo
 
-	written                 sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
+	written                      sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
 	lastStoreSyncResourceVersion func() string
 }
 
