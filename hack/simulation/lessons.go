@@ -86,6 +86,14 @@ func lessonError(w *walk) {
 	w.fail(1, "create", deployments, errInjected)
 	w.act("create", 0, nameCount)
 	w.expect(10*soon, "the Foo has no Deployment", func() bool { return w.deployment(0) != nil })
+	createAgain := func(errors int, timeout time.Duration) {
+		w.fail(errors, "create", deployments, errInjected)
+		w.act("deleteDeployment", 0, 0)
+		w.act("scale", 0, errors)
+		w.expect(timeout, "the Deployment is not created again", func() bool { return w.deployment(0) != nil })
+	}
+	createAgain(12, time.Minute) // The delays add up to 20 s.
+	createAgain(1, 10*soon)      // They start again after a success.
 	since := time.Now()
 	w.fail(1000, "create", deployments, errInjected)
 	w.act("create", 1, nameCount+1)
