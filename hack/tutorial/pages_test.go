@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the stories and the differences to the pages")
 
 // block is what is generated in a page: the text between a comment and the next one.
-var block = regexp.MustCompile(`(?s)<!-- (story|diff) -->\n.*?<!-- end -->\n`)
+var block = regexp.MustCompile(`(?s)<!-- (story|imports|diff) -->\n.*?<!-- end -->\n`)
 
 // TestPages verifies that the pages of the tutorial have the stories and the differences of its stages.
 func TestPages(t *testing.T) {
@@ -30,7 +31,7 @@ func TestPages(t *testing.T) {
 		blocks := 0
 		want := block.ReplaceAllStringFunc(string(content), func(old string) string {
 			blocks++
-			generate := map[string]func(*testing.T, int) string{"story": storyOf, "diff": difference}
+			generate := map[string]func(*testing.T, int) string{"story": storyOf, "imports": newImports, "diff": difference}
 			kind := block.FindStringSubmatch(old)[1]
 			return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", kind, generate[kind](t, stage))
 		})
@@ -57,6 +58,25 @@ func storyOf(t *testing.T, stage int) string {
 		t.Fatal(err)
 	}
 	return "```text\n" + string(story) + "```\n"
+}
+
+var imported = regexp.MustCompile(`(?m)^\t(\w+ )?"[\w./-]+"\n`)
+
+// newImports returns what a stage imports, and the one before does not.
+func newImports(t *testing.T, stage int) string {
+	t.Helper()
+	before, err := os.ReadFile(fmt.Sprintf("stage%d/main.go", stage-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, err := os.ReadFile(fmt.Sprintf("stage%d/main.go", stage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := slices.DeleteFunc(imported.FindAllString(string(current), -1), func(line string) bool {
+		return strings.Contains(string(before), line)
+	})
+	return "```go\nimport (\n" + strings.Join(added, "") + ")\n```\n"
 }
 
 // difference returns what a stage changes in the one before, or all of the first stage.
