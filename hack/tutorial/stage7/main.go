@@ -198,8 +198,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err != nil {
 		return err
 	}
-	message := fmt.Sprintf("%d replicas are available", deployment.Status.AvailableReplicas)
-	return c.updateStatus(ctx, foo, deployment, "Deployed", message)
+	return c.updateStatus(ctx, foo, deployment, "Deployed", fmt.Sprintf("%d available", deployment.Status.AvailableReplicas))
 }
 
 // errNotControlled is the error of a Foo whose name is taken.

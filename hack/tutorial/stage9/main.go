@@ -262,8 +262,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if err := c.prune(ctx, foo, deployment); err != nil {
 		return err
 	}
-	message := fmt.Sprintf("%d replicas are available", deployment.Status.AvailableReplicas)
-	return c.updateStatus(ctx, foo, deployment, "Deployed", message)
+	return c.updateStatus(ctx, foo, deployment, "Deployed", fmt.Sprintf("%d available", deployment.Status.AvailableReplicas))
 }
 
 // errNotControlled is the error of a Foo whose name is taken.
@@ -351,8 +350,7 @@ func (c *controller) prune(ctx context.Context, foo *samplev1alpha1.Foo, current
 }
 
 func isAvailable(deployment *appsv1.Deployment) bool {
-	return deployment.Status.ObservedGeneration == deployment.Generation &&
-		deployment.Status.AvailableReplicas >= *deployment.Spec.Replicas
+	return deployment.Status.ObservedGeneration == deployment.Generation && deployment.Status.AvailableReplicas >= *deployment.Spec.Replicas
 }
 
 // wrote records what was written for a Foo, unless that failed, and returns it.
