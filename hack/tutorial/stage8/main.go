@@ -102,7 +102,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
-			if deleted.OptionalObj != nil { // Otherwise the watch has missed the deletion, and the cache has never had it.
+			if deleted.OptionalObj != nil { // The informer could not look up what the cache had.
 				c.handleObject(deleted.OptionalObj)
 			}
 			c.enqueueWaiting(deleted.GetObjectName())
@@ -118,7 +118,7 @@ func run(ctx context.Context, config *rest.Config) error {
 	return lead(ctx, leaseClient, guard, func(ctx context.Context) {
 		var workers sync.WaitGroup
 		for range 2 {
-			workers.Go(func() { c.runWorker(context.WithoutCancel(ctx)) }) // A sync that has begun may end.
+			workers.Go(func() { c.runWorker(ctx) })
 		}
 		<-ctx.Done()
 		c.queue.ShutDown()
@@ -132,11 +132,6 @@ const leaseDuration, renewDeadline, retryPeriod = 15 * time.Second, 10 * time.Se
 func lead(ctx context.Context, client kubernetes.Interface, guard *guard, work func(context.Context)) error {
 	electing, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
-	context.AfterFunc(ctx, func() {
-		if !guard.elector.IsLeader() {
-			release()
-		}
-	})
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "sample-controller"}, Client: client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())},
@@ -152,6 +147,11 @@ func lead(ctx context.Context, client kubernetes.Interface, guard *guard, work f
 		return err
 	}
 	guard.elector = elector
+	context.AfterFunc(ctx, func() {
+		if !elector.IsLeader() {
+			release()
+		}
+	})
 	elector.Run(electing)
 	if ctx.Err() == nil {
 		return errors.New("the Lease is lost")
@@ -217,7 +217,7 @@ func (c *controller) enqueueWaiting(deployment cache.ObjectName) {
 
 // runWorker syncs the Foos of the queue until it is shut down.
 func (c *controller) runWorker(ctx context.Context) {
-	for c.processNextWorkItem(ctx) {
+	for ctx.Err() == nil && c.processNextWorkItem(context.WithoutCancel(ctx)) { // A sync that has begun may end.
 	}
 }
 
