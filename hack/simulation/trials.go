@@ -159,10 +159,22 @@ var trials = []struct {
 	{"corrections a minute apart", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		for range 30 {
-			w.act("scaleDeployment", 0, 6)
+			w.sleep(time.Minute)
+			w.act("setImage", 0, 0)
 			w.waitUntilReconciled(2 * soon)
 			w.expectReason("DeploymentAvailable", "after a correction")
+		}
+	}},
+	// The second one comes before the sync that would reset the pause of the first one.
+	{"two corrections, a minute apart from the next", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		for range 30 {
 			w.sleep(time.Minute)
+			w.act("setImage", 0, 0)
+			w.sleep(1500 * time.Millisecond)
+			w.act("unlabel", 0, 0)
+			w.waitUntilReconciled(2 * soon)
+			w.expectReason("DeploymentAvailable", "after two corrections")
 		}
 	}},
 	{"a termination during a sync", 0, func(w *walk) {

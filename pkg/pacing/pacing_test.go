@@ -90,7 +90,7 @@ func TestHeldResetsPause(t *testing.T) {
 			time.Sleep(time.Nanosecond)
 			verify(t, "held", pacer.StillOverridden(ctx, foo), "<nil>")
 			verify(t, "has written", pacer.HasWritten(foo, name), false)
-			if want := []time.Duration{initialPause, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {
+			if want := []time.Duration{initialPause, initialPause, overrideDelay, overrideDelay}; !slices.Equal(*delays, want) {
 				t.Errorf("enqueued after %v, want %v", *delays, want)
 			}
 			*delays = nil
