@@ -20,8 +20,14 @@ run: $(if $(CLUSTER),,cluster) build ## Run the controller and the example Foo o
 
 # The outputs of the two do not mix: go test prints that of a package at its end, and the cluster, which shows its progress, is built before.
 .PHONY: test
-test: verify cluster ## Test a change: generated files, gofmt, go vet, unit tests, simulation, end-to-end tests.
-	@$(MAKE) --no-print-directory --jobs=2 test-e2e test-unit test-simulation
+test: cluster ## Test a change: generated files, gofmt, go vet, unit tests, simulation, end-to-end tests.
+	@$(MAKE) --no-print-directory --jobs=2 test-e2e test-without-cluster
+
+.PHONY: test-without-cluster
+test-without-cluster: # One after the other, beside the end-to-end tests, which wait most of the time.
+	@$(MAKE) --no-print-directory verify
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-simulation
 
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.

@@ -294,12 +294,12 @@ func TestRequests(t *testing.T) {
 	waiting := waitForStalled(t, namespace, "waiting", "ErrResourceExists")
 	waitForEvent(t, getFoo(t, namespace, "waiting"), corev1.EventTypeWarning, "ErrResourceExists", waiting.Message)
 	before, syncs := len(stableRequestsIn(t, namespace)), strings.Count(controller.log.String(), "Finished syncing")
-	sleep(t, 10*time.Second)
+	sleep(t, 5*time.Second)
 	if requests := stableRequestsIn(t, namespace)[before:]; len(requests) > 0 {
 		t.Errorf("requests in steady state: %q", requests)
 	}
-	if resynced := strings.Count(controller.log.String(), "Finished syncing") - syncs; resynced < 2*5 {
-		t.Errorf("got %d syncs in 10 s, want at least 5 resyncs of each Foo", resynced)
+	if resynced := strings.Count(controller.log.String(), "Finished syncing") - syncs; resynced < 2*3 {
+		t.Errorf("got %d syncs in 5 s, want at least 3 resyncs of each Foo", resynced)
 	}
 }
 

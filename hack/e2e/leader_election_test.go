@@ -81,10 +81,11 @@ var leaderFaults = []struct {
 	}, 1},
 }
 
-// Not parallel: it measures latency.
+// Not parallel to other tests: it measures latency.
 func TestLeaderIsReplaced(t *testing.T) {
 	for _, fault := range leaderFaults {
 		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
 			namespace := newNamespace(t)
 			history := watchHistory(t, namespace)
 			var instances []*instance
