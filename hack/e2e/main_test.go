@@ -64,15 +64,21 @@ func runTests(m *testing.M) (code int, err error) {
 		return 0, fmt.Errorf("%w; build the local Kubernetes first: make cluster", err)
 	}
 	defer os.RemoveAll(dir)
-	if controllerBinary, err = buildController(dir); err != nil {
-		return 0, err
-	}
+	built := make(chan error, 1)
+	go func() {
+		var err error
+		controllerBinary, err = buildController(dir)
+		built <- err
+	}()
 	// Kubernetes before 1.36 has no other version of MutatingAdmissionPolicy, and disables this one by default.
 	policies := []string{"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true"}
 	if local, err = cluster.Start(context.Background(), cluster.Options{BinDir: binDir, APIServerFlags: policies}); err != nil {
 		return 0, err
 	}
 	defer local.Stop()
+	if err := <-built; err != nil {
+		return 0, err
+	}
 	if adminConfig, err = clientcmd.BuildConfigFromFlags("", local.Kubeconfig()); err != nil {
 		return 0, err
 	}

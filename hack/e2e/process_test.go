@@ -112,13 +112,13 @@ func TestWorkers(t *testing.T) {
 func TestClientRateLimit(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	startController(t, namespace, "-kube-api-qps=2", "-kube-api-burst=1")
+	startController(t, namespace, "-kube-api-qps=4", "-kube-api-burst=1")
 	begin := time.Now()
 	createNewFoos(t, namespace)
 	waitForNewFoos(t, namespace)
 	// Each Foo takes two requests or more: the clients of Deployments, Foos and events share the limit.
-	if took, least := time.Since(begin), (2*newFoos-2)*time.Second/2; took < least {
-		t.Errorf("%d Foos were reconciled in %s, faster than with 2 requests per second", newFoos, took)
+	if took, least := time.Since(begin), (2*newFoos-2)*time.Second/4; took < least {
+		t.Errorf("%d Foos were reconciled in %s, faster than with 4 requests per second", newFoos, took)
 	}
 }
 
