@@ -165,16 +165,20 @@ var trials = []struct {
 			w.expectReason("DeploymentAvailable", "after a correction")
 		}
 	}},
-	// The second one comes before the sync that would reset the pause of the first one.
-	{"two corrections, a minute apart from the next", 0, func(w *walk) {
+	// Each of them comes at another moment of the pause that the last one has started. A minute later, none is under way.
+	{"corrections in quick succession", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
-		for range 30 {
-			w.sleep(time.Minute)
+		for n := range 100 {
 			w.act("setImage", 0, 0)
-			w.sleep(1500 * time.Millisecond)
+			w.sleep(time.Duration(n/10) * 400 * time.Millisecond)
 			w.act("unlabel", 0, 0)
+			w.sleep(time.Duration(n%10) * 400 * time.Millisecond)
+			w.act("setImage", 0, 0)
+			w.sleep(time.Minute)
+			w.expectReason("DeploymentAvailable", "a minute after the last of three corrections")
+			w.act("setImage", 0, 0)
 			w.waitUntilReconciled(2 * soon)
-			w.expectReason("DeploymentAvailable", "after two corrections")
+			w.sleep(time.Minute)
 		}
 	}},
 	{"a termination during a sync", 0, func(w *walk) {
