@@ -51,9 +51,9 @@ func run(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
-	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos()).TypedInformer()
+	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
 	c := &controller{kubeClient: kubeClient}
-	if _, err := foos.AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
+	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.handle(ctx, foo) },
 		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.handle(ctx, foo) },
 	}); err != nil {

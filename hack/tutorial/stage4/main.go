@@ -62,21 +62,19 @@ func run(ctx context.Context, config *rest.Config) error {
 	deployments := appsinformers.ToTypedDeploymentInformer(kubeFactory.Apps().V1().Deployments())
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
 	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
-	rateLimiter := workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()
 	c := &controller{
 		kubeClient:        kubeClient,
 		foosLister:        foos.Lister(),
 		deploymentsLister: deployments.Lister(),
-		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
+		queue:             workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
-	fooHandlers, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
-		AddFunc:    func(foo *samplev1alpha1.Foo) { c.enqueue(foo) },
-		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.enqueue(foo) },
-	})
-	if err != nil {
+	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
+		AddFunc:    func(foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+	}); err != nil {
 		return err
 	}
-	deploymentHandlers, err := deployments.TypedInformer().AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
+	if _, err := deployments.TypedInformer().AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
@@ -84,16 +82,18 @@ func run(ctx context.Context, config *rest.Config) error {
 				c.handleObject(deleted.OptionalObj)
 			}
 		},
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
-	cache.WaitFor(ctx, "", fooHandlers.HasSyncedChecker(), deploymentHandlers.HasSyncedChecker())
+	cache.WaitFor(ctx, "", foos.TypedInformer().HasSyncedChecker(), deployments.TypedInformer().HasSyncedChecker())
 	var workers sync.WaitGroup
 	for range 2 {
-		workers.Go(func() { c.runWorker(ctx) })
+		workers.Go(func() {
+			for c.processNextWorkItem(ctx) {
+			}
+		})
 	}
 	<-ctx.Done()
 	c.queue.ShutDown()
@@ -110,11 +110,6 @@ type controller struct {
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// enqueue adds the key of a Foo to the queue.
-func (c *controller) enqueue(foo *samplev1alpha1.Foo) {
-	c.queue.Add(cache.MetaObjectToName(foo))
-}
-
 // handleObject enqueues the Foo that controls an object.
 func (c *controller) handleObject(object metav1.Object) {
 	if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == "Foo" {
@@ -122,12 +117,7 @@ func (c *controller) handleObject(object metav1.Object) {
 	}
 }
 
-// runWorker syncs the Foos of the queue until it is shut down.
-func (c *controller) runWorker(ctx context.Context) {
-	for c.processNextWorkItem(ctx) {
-	}
-}
-
+// processNextWorkItem syncs the next Foo of the queue. It returns false once the queue is shut down.
 func (c *controller) processNextWorkItem(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
@@ -137,9 +127,9 @@ func (c *controller) processNextWorkItem(ctx context.Context) bool {
 	if err := c.sync(ctx, key); err != nil {
 		klog.ErrorS(err, "Syncing Foo", "foo", key)
 		c.queue.AddRateLimited(key)
-		return true
+	} else {
+		c.queue.Forget(key)
 	}
-	c.queue.Forget(key)
 	return true
 }
 

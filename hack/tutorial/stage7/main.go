@@ -70,24 +70,22 @@ func run(ctx context.Context, config *rest.Config) error {
 	deployments := appsinformers.ToTypedDeploymentInformer(kubeFactory.Apps().V1().Deployments())
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
 	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
-	rateLimiter := workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()
 	c := &controller{
 		kubeClient:        kubeClient,
 		sampleClient:      sampleClient,
 		foosLister:        foos.Lister(),
 		deploymentsLister: deployments.Lister(),
-		queue:             workqueue.NewTypedRateLimitingQueue(rateLimiter),
+		queue:             workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 
 		lastStoreSyncResourceVersion: deployments.TypedInformer().GetStore().LastStoreSyncResourceVersion,
 	}
-	fooHandlers, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
-		AddFunc:    func(foo *samplev1alpha1.Foo) { c.enqueue(foo) },
-		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.enqueue(foo) },
-	})
-	if err != nil {
+	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
+		AddFunc:    func(foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+	}); err != nil {
 		return err
 	}
-	deploymentHandlers, err := deployments.TypedInformer().AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
+	if _, err := deployments.TypedInformer().AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
@@ -96,16 +94,18 @@ func run(ctx context.Context, config *rest.Config) error {
 			}
 			c.enqueueWaiting(deleted.GetObjectName())
 		},
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
-	cache.WaitFor(ctx, "", fooHandlers.HasSyncedChecker(), deploymentHandlers.HasSyncedChecker())
+	cache.WaitFor(ctx, "", foos.TypedInformer().HasSyncedChecker(), deployments.TypedInformer().HasSyncedChecker())
 	var workers sync.WaitGroup
 	for range 2 {
-		workers.Go(func() { c.runWorker(ctx) })
+		workers.Go(func() {
+			for c.processNextWorkItem(ctx) {
+			}
+		})
 	}
 	<-ctx.Done()
 	c.queue.ShutDown()
@@ -126,11 +126,6 @@ type controller struct {
 	lastStoreSyncResourceVersion func() string
 }
 
-// enqueue adds the key of a Foo to the queue.
-func (c *controller) enqueue(foo *samplev1alpha1.Foo) {
-	c.queue.Add(cache.MetaObjectToName(foo))
-}
-
 // handleObject enqueues the Foo that controls an object.
 func (c *controller) handleObject(object metav1.Object) {
 	ref := metav1.GetControllerOf(object)
@@ -139,7 +134,7 @@ func (c *controller) handleObject(object metav1.Object) {
 	}
 	foo, err := c.foosLister.Foos(object.GetNamespace()).Get(ref.Name)
 	if err == nil && foo.UID == ref.UID { // A Foo that was created again has another UID.
-		c.enqueue(foo)
+		c.queue.Add(cache.MetaObjectToName(foo))
 	}
 }
 
@@ -152,17 +147,12 @@ func (c *controller) enqueueWaiting(deployment cache.ObjectName) {
 	for _, foo := range foos {
 		if foo.Spec.DeploymentName == deployment.Name {
 			c.queue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed now.
-			c.enqueue(foo)
+			c.queue.Add(cache.MetaObjectToName(foo))
 		}
 	}
 }
 
-// runWorker syncs the Foos of the queue until it is shut down.
-func (c *controller) runWorker(ctx context.Context) {
-	for c.processNextWorkItem(ctx) {
-	}
-}
-
+// processNextWorkItem syncs the next Foo of the queue. It returns false once the queue is shut down.
 func (c *controller) processNextWorkItem(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
@@ -176,9 +166,9 @@ func (c *controller) processNextWorkItem(ctx context.Context) bool {
 	if err := c.sync(ctx, key); err != nil {
 		klog.ErrorS(err, "Syncing Foo", "foo", key)
 		c.queue.AddRateLimited(key)
-		return true
+	} else {
+		c.queue.Forget(key)
 	}
-	c.queue.Forget(key)
 	return true
 }
 
