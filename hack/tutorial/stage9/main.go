@@ -61,15 +61,61 @@ func main() {
 	}
 }
 
-// run runs the controller in the cluster of config until ctx is done.
+const leaseDuration, renewDeadline, retryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
+
+// run runs the controller in the cluster of config while this instance holds the Lease, until ctx is done. The Lease is released when the
+// work has ended, and not before.
 func run(ctx context.Context, config *rest.Config) error {
-	leaseClient, err := kubernetes.NewForConfig(config)
+	identity := resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())}
+	lock, err := resourcelock.NewFromKubeconfig(
+		resourcelock.LeasesResourceLock, "default", "sample-controller", identity, config, renewDeadline)
 	if err != nil {
 		return err
 	}
-	guard := &guard{}
-	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { guard.next = next; return guard })
+	leading, stopLeading := context.WithCancel(ctx)
+	started, stopped := make(chan struct{}), make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(started) },
+			OnStoppedLeading: func() { stopLeading(); close(stopped) },
+		},
+	})
+	if err != nil {
+		return err
+	}
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	go elector.Run(electing)
+	defer func() { release(); <-stopped }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-started:
+	}
+	guarded := rest.CopyConfig(config)
+	guarded.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next, elector} })
+	if err := work(leading, guarded); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return errors.New("the Lease is lost")
+}
+
+// guard rejects writes of an instance that may lead no more.
+type guard struct {
+	next    http.RoundTripper
+	elector *leaderelection.LeaderElector
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && (!g.elector.IsLeader() || g.elector.Check(renewDeadline-leaseDuration) != nil) {
+		return nil, errors.New("this instance may not lead any more")
+	}
+	return g.next.RoundTrip(r)
+}
+
+// work runs the controller in the cluster of config until ctx is done. A sync that has begun may end.
+func work(ctx context.Context, config *rest.Config) error {
 	kubeClient, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -113,66 +159,19 @@ func run(ctx context.Context, config *rest.Config) error {
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
 	cache.WaitFor(ctx, "", foos.TypedInformer().HasSyncedChecker(), deployments.TypedInformer().HasSyncedChecker())
-	defer c.queue.ShutDown() // A standby has one as well.
-	return lead(ctx, leaseClient, guard, func(ctx context.Context) {
-		var workers sync.WaitGroup
-		for range 2 {
-			workers.Go(func() {
-				for ctx.Err() == nil && c.processNextWorkItem(context.WithoutCancel(ctx)) { // A sync that has begun may end.
-				}
-			})
-		}
-		<-ctx.Done()
-		c.queue.ShutDown()
-		workers.Wait()
-	})
-}
-
-const leaseDuration, renewDeadline, retryPeriod = 15 * time.Second, 10 * time.Second, 2 * time.Second
-
-// lead runs work while this instance holds the Lease. The Lease is released when work has ended, and not before.
-func lead(ctx context.Context, client kubernetes.Interface, guard *guard, work func(context.Context)) error {
-	electing, release := context.WithCancel(context.WithoutCancel(ctx))
-	defer release()
-	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "sample-controller"}, Client: client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())},
+	var workers sync.WaitGroup
+	for range 2 {
+		workers.Go(func() {
+			for ctx.Err() == nil && c.processNextWorkItem(context.WithoutCancel(ctx)) {
+			}
+		})
 	}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { work(ctx); release() },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return err
-	}
-	guard.elector = elector
-	context.AfterFunc(ctx, func() {
-		if !elector.IsLeader() {
-			release()
-		}
-	})
-	elector.Run(electing)
-	if ctx.Err() == nil {
-		return errors.New("the Lease is lost")
-	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	workers.Wait()
+	factory.Shutdown()
+	kubeFactory.Shutdown()
 	return nil
-}
-
-// guard rejects writes of an instance that may lead no more.
-type guard struct {
-	next    http.RoundTripper
-	elector *leaderelection.LeaderElector
-}
-
-// RoundTrip implements http.RoundTripper.
-func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && (!g.elector.IsLeader() || g.elector.Check(renewDeadline-leaseDuration) != nil) {
-		return nil, errors.New("this instance may not lead any more")
-	}
-	return g.next.RoundTrip(r)
 }
 
 type controller struct {
