@@ -30,6 +30,10 @@ const (
 // indexerTimeout is how long after an event the Indexer is taken to have it, if no handler says so: on a standby there is none.
 const indexerTimeout = 250 * time.Millisecond
 
+// timerDelay is how long after its time a delayed key is taken to be queued, if no sync says so. If it is delayed once more meanwhile, the
+// workqueue, which is as late, may know the first delay still, and keep only that.
+const timerDelay = 100 * time.Millisecond
+
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
 	sources sources
@@ -112,7 +116,7 @@ func (t *tracer) advance(to time.Time) {
 		if p.frozen {
 			continue
 		}
-		for item, at := range p.queue.elapsed(to) {
+		for item, at := range p.queue.elapsed(to.Add(-timerDelay)) {
 			if at.Before(t.now) { // It was frozen.
 				at = t.now
 			}
