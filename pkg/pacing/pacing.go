@@ -85,11 +85,10 @@ func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *f
 		p.pauses.Reset(id)
 		return nil
 	}
-	if p.pauses.IsInBackOffSinceUpdate(id, now) {
-		// What Answered has enqueued was dropped if an earlier delay of the key was under way.
-		p.enqueueAfter(cache.MetaObjectToName(foo), p.pauses.Get(id))
-	} else {
-		p.enqueue(ctx, foo, "the desired state may be held", overrideDelay)
+	reason, delay := "the desired state may be held", overrideDelay
+	if p.pauses.IsInBackOffSinceUpdate(id, now) { // What Answered has enqueued may have been dropped.
+		reason, delay = "end of write pause", p.pauses.Get(id)
 	}
+	p.enqueue(ctx, foo, reason, delay)
 	return foostatus.Reported(foo, foostatus.DeploymentOverridden)
 }
