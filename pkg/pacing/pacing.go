@@ -85,10 +85,12 @@ func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *f
 		p.pauses.Reset(id)
 		return nil
 	}
-	reason, delay := "the desired state may be held", overrideDelay
-	if p.pauses.IsInBackOffSinceUpdate(id, now) { // What Answered has enqueued may have been dropped.
-		reason, delay = "end of write pause", p.pauses.Get(id)
+	reported := foostatus.Reported(foo, foostatus.DeploymentOverridden)
+	switch {
+	case !p.pauses.IsInBackOffSinceUpdate(id, now):
+		p.enqueue(ctx, foo, "the desired state may be held", overrideDelay)
+	case reported != nil: // What Answered has enqueued may have been dropped.
+		p.enqueue(ctx, foo, "end of write pause", p.pauses.Get(id))
 	}
-	p.enqueue(ctx, foo, reason, delay)
-	return foostatus.Reported(foo, foostatus.DeploymentOverridden)
+	return reported
 }
