@@ -272,6 +272,7 @@ func traceWorkers(t *tracer, p *pod, l line, s Step) {
 // traceSyncStart traces that a worker takes a key.
 func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	s.Retries = l.number("retries")
+	t.elapse(p, t.now.Add(timerDelay), s.Key) // The workqueue has merged all delays of the key that are over.
 	work, priority, known := p.queue.get(s.Key, s.Retries)
 	s.Worker = work.worker
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}

@@ -57,8 +57,8 @@ func (q *queue) addAfter(key, priority string, at time.Time) {
 	}
 }
 
-// elapsed yields the items whose delay has elapsed, with the time of that.
-func (q *queue) elapsed(now time.Time) iter.Seq2[delayedItem, time.Time] {
+// elapsed yields the items whose delay has elapsed, with the time of that: those of a key, or all if it is empty.
+func (q *queue) elapsed(now time.Time, key string) iter.Seq2[delayedItem, time.Time] {
 	return func(yield func(delayedItem, time.Time) bool) {
 		items := slices.SortedFunc(maps.Keys(q.delayed), func(a, b delayedItem) int {
 			return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a.key, b.key), cmp.Compare(a.priority, b.priority))
@@ -67,6 +67,9 @@ func (q *queue) elapsed(now time.Time) iter.Seq2[delayedItem, time.Time] {
 			at := q.delayed[item]
 			if at.After(now) {
 				return
+			}
+			if key != "" && item.key != key {
+				continue
 			}
 			delete(q.delayed, item)
 			if !yield(item, at) {

@@ -30,6 +30,10 @@ const (
 // indexerTimeout is how long after an event the Indexer is taken to have it, if no handler says so: on a standby there is none.
 const indexerTimeout = 250 * time.Millisecond
 
+// timerDelay is how long after its time a delayed key is taken to be queued, if no sync says so. If it is delayed once more meanwhile, the
+// workqueue, which is as late, may know the first delay still, and keep only that.
+const timerDelay = 100 * time.Millisecond
+
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
 	sources sources
@@ -106,19 +110,24 @@ func (t *tracer) take() []Step {
 	return steps
 }
 
+// elapse infers that the delays of a key, or of all if it is empty, have elapsed until a time.
+func (t *tracer) elapse(p *pod, until time.Time, key string) {
+	for item, at := range p.queue.elapsed(until, key) {
+		if key != "" || at.Before(t.now) { // A sync shows it, the process was frozen, or timerDelay has passed.
+			at = t.now
+		}
+		t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: item.key,
+			Priority: item.priority, Merged: p.queue.add(item.key, item.priority), What: "the delay has elapsed", Code: codeQueueReady})
+	}
+}
+
 // advance infers what happens until a time: delays elapse, and events reach Indexers.
 func (t *tracer) advance(to time.Time) {
 	for _, p := range t.pods {
 		if p.frozen {
 			continue
 		}
-		for item, at := range p.queue.elapsed(to) {
-			if at.Before(t.now) { // It was frozen.
-				at = t.now
-			}
-			t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: item.key,
-				Priority: item.priority, Merged: p.queue.add(item.key, item.priority), What: "the delay has elapsed", Code: codeQueueReady})
-		}
+		t.elapse(p, to.Add(-timerDelay), "")
 		for name, l := range p.lanes {
 			for len(l.pending) > 0 && to.Sub(l.pending[0].at) > indexerTimeout {
 				t.reachIndexer(p, name, 0)

@@ -185,13 +185,13 @@ func TestRetries(t *testing.T) {
 	tr.want("queueAddRateLimited high", "syncEnd error", "queueDone")
 	tr.at(80, func(*tracer, *pod) {})
 	tr.want()
-	tr.at(82, func(*tracer, *pod) {})
+	tr.at(182, func(*tracer, *pod) {})
 	if at := tr.find("queueReady").Time; !at.Equal(start.Add(81 * time.Millisecond)) {
 		t.Errorf("the delay elapsed at %s", at)
 	}
 	tr.want("queueReady high")
-	tr.log(83, "Started syncing", "foo", "default/a", "retries", 5)
-	tr.log(84, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+	tr.log(183, "Started syncing", "foo", "default/a", "retries", 5)
+	tr.log(184, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 	if s := tr.find("queueForget"); s.Retries != 5 {
 		t.Errorf("Forget cleared %d retries, want 5", s.Retries)
 	}
@@ -323,13 +323,27 @@ func TestWritePause(t *testing.T) {
 	tr.want("queueAddAfter low", "queueForget", "syncEnd stalled", "queueDone")
 	tr.log(3, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
 	tr.want("queueAddAfter high")
-	tr.at(504, func(*tracer, *pod) {})
+	tr.at(604, func(*tracer, *pod) {})
 	tr.want("queueReady high")
-	tr.log(505, "Started syncing", "foo", "default/a", "retries", 0)
-	tr.log(506, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+	tr.log(605, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(606, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
 	tr.log(1000, "Started syncing", "foo", "default/a", "retries", 0)
 	tr.want("queueReady low", "queueGet low", "syncStart")
+}
+
+// The workqueue is late: it drops a delay that is added when another one has elapsed, but the key is not queued yet.
+func TestLateDelay(t *testing.T) {
+	tr := newTracing(t)
+	for _, at := range []float64{0, 510} {
+		tr.log(at, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
+	}
+	tr.steps = nil
+	tr.log(520, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(521, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+	tr.want("queueReady high", "queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
+	tr.at(2000, func(*tracer, *pod) {})
+	tr.want()
 }
 
 func TestResync(t *testing.T) {

@@ -181,6 +181,18 @@ var trials = []struct {
 			w.sleep(time.Minute)
 		}
 	}},
+	// Both are made at once: the second one comes when the pause of the first one is over, and before it is reset.
+	{"two corrections, a minute apart from the next", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		for range 30 {
+			w.sleep(time.Minute)
+			w.act("setImage", 0, 0)
+			w.sleep(1500 * time.Millisecond)
+			w.act("unlabel", 0, 0)
+			w.waitUntilReconciled(2 * soon)
+			w.expectReason("DeploymentAvailable", "after two corrections")
+		}
+	}},
 	{"a termination during a sync", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.requestFault = func(_ string, r *request) fault {

@@ -47,13 +47,11 @@ func id(foo *samplev1alpha1.Foo, deploymentName string) string {
 	return fmt.Sprintf("%s/%d/%s", foo.UID, foo.Generation, deploymentName)
 }
 
-// MayWrite reports whether no pause of the Deployment is under way. Otherwise it makes sure that the Foo is
-// synced later: of several delays of a key, the workqueue keeps only the shortest.
+// MayWrite reports whether no pause of the Deployment is under way. At the end of one, the Foo is synced.
 func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) bool {
 	id := id(foo, deploymentName)
 	if p.pauses.IsInBackOffSinceUpdate(id, time.Now()) {
 		klog.FromContext(ctx).V(4).Info("Not writing Deployment before the end of the write pause", "pause", p.pauses.Get(id))
-		p.enqueueAfter(cache.MetaObjectToName(foo), p.pauses.Get(id))
 		return false
 	}
 	return true
@@ -85,12 +83,8 @@ func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *f
 		p.pauses.Reset(id)
 		return nil
 	}
-	reported := foostatus.Reported(foo, foostatus.DeploymentOverridden)
-	switch {
-	case !p.pauses.IsInBackOffSinceUpdate(id, now):
+	if !p.pauses.IsInBackOffSinceUpdate(id, now) {
 		p.enqueue(ctx, foo, "the desired state may be held", overrideDelay)
-	case reported != nil: // What Answered has enqueued may have been dropped.
-		p.enqueue(ctx, foo, "end of write pause", p.pauses.Get(id))
 	}
-	return reported
+	return foostatus.Reported(foo, foostatus.DeploymentOverridden)
 }

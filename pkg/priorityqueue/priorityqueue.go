@@ -18,7 +18,7 @@ import (
 // in the order in which they were added. The methods of the embedded interface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	low workqueue.TypedDelayingInterface[T]
+	low workqueue.TypedDelayingInterface[*T]
 }
 
 // New returns a queue whose metrics have the given name.
@@ -28,7 +28,8 @@ func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *
 
 func newQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], fifos *fifos[T]) *Queue[T] {
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Queue: queue})
+	low := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[*T]{Queue: lowPriority[T]{workqueue.NewTyped[*T](), queue}})
 	high := workqueue.NewTypedDelayingQueueWithConfig(
 		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{queue, fifos}})
 	rateLimiting := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
@@ -46,10 +47,10 @@ func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
 }
 
 // AddLowPriority adds an item with low priority, unless it has been added with high priority already.
-func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(&item) }
 
-// AddLowPriorityAfter adds an item with low priority after a delay. Of several, the first to end counts.
-func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(item, delay) }
+// AddLowPriorityAfter adds an item with low priority after a delay, and after each of several.
+func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(&item, delay) }
 
 // ShutDown shuts the queue down. Items that are delayed are dropped.
 func (q *Queue[T]) ShutDown() {
@@ -67,6 +68,14 @@ func (q highPriority[T]) Add(item T) {
 	q.fifos.high.Store(item, true)
 	q.TypedInterface.Add(item)
 }
+
+// lowPriority is a workqueue of pointers, which are all different: of equal items, a delaying queue keeps one.
+type lowPriority[T comparable] struct {
+	workqueue.TypedInterface[*T] // Nothing is added to it.
+	queue                        workqueue.TypedInterface[T]
+}
+
+func (q lowPriority[T]) Add(item *T) { q.queue.Add(*item) }
 
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {

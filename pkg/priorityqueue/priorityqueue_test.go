@@ -175,7 +175,7 @@ func TestRetriesAreHigh(t *testing.T) {
 	})
 }
 
-// A delayed add of low priority does not move up, and is gone after the shutdown, with the goroutine that waits for it.
+// A delayed add of low priority does not move up, does not replace a longer one, and is gone after the shutdown, with the goroutine that waits for it.
 func TestAddLowPriorityAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // All goroutines of a bubble have to end.
 		queue := newTestQueue[string](t)
@@ -191,6 +191,11 @@ func TestAddLowPriorityAfter(t *testing.T) {
 		queue.Add("high")
 		if got, want := drain(queue), []string{"high", "low"}; !slices.Equal(got, want) {
 			t.Errorf("items = %q, want %q", got, want)
+		}
+		time.Sleep(time.Hour - time.Second)
+		synctest.Wait()
+		if got, want := drain(queue), []string{"low"}; !slices.Equal(got, want) {
+			t.Errorf("items after the longer delay = %q, want %q", got, want)
 		}
 		queue.AddLowPriorityAfter("dropped", time.Second)
 		queue.ShutDown()

@@ -60,7 +60,8 @@ func (p *page) checkPicture() {
 	got := p.get(`(() => {
 		const pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
 		return labState.lanes.filter((lane) => objects(pod.lanes[lane].objects) !== objects(lab.state.stored[lane]) || labState.isStale(lab.state, pod, lane))
-			.concat(["waiting", "delayed", "processing", "retries", "open"].filter((field) => pod[field].size > 0), [...lab.state.faults.keys()]).join();
+			.concat(["waiting", "delayed", "processing", "retries", "open"].filter((field) => pod[field].size > 0)
+			.map((field) => field + " " + JSON.stringify([...pod[field]])), [...lab.state.faults.keys()]).join();
 	})()`)
 	if got != "" {
 		p.Errorf("in the picture are left over, or differ from what the API server has: %v", got)
