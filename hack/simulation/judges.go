@@ -179,10 +179,17 @@ func (i *instance) fooOf(r *request) string {
 	if r.verb == "create" {
 		o = r.object()
 	}
-	if o == nil || metav1.GetControllerOf(o) == nil {
+	if o == nil || metav1.GetControllerOf(o) == nil || deletesEarlier(r, o) {
 		return ""
 	}
 	return metav1.GetControllerOf(o).Name
+}
+
+// deletesEarlier reports whether a request is to delete an earlier object of the name, whose deletion the cache has not seen.
+func deletesEarlier(r *request, o *object) bool {
+	var options metav1.DeleteOptions
+	return r.verb == "delete" && json.Unmarshal(r.body, &options) == nil && options.Preconditions != nil &&
+		options.Preconditions.UID != nil && *options.Preconditions.UID != o.GetUID()
 }
 
 // judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
@@ -194,10 +201,8 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 	if i == nil || found == nil || !isJudged || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
 	}
-	var options metav1.DeleteOptions
-	if r.verb == "delete" && json.Unmarshal(r.body, &options) == nil && options.Preconditions != nil &&
-		options.Preconditions.UID != nil && *options.Preconditions.UID != found.GetUID() {
-		return // It is about an earlier Deployment of that name, whose deletion the cache has not seen.
+	if deletesEarlier(r, found) {
+		return
 	}
 	sameOwner := true
 	if apierrors.IsAlreadyExists(err) {
