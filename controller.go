@@ -30,6 +30,7 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
+	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	samplescheme "k8s.io/sample-controller/pkg/generated/clientset/versioned/scheme"
@@ -59,7 +60,7 @@ const (
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// staleCacheDelay is how long a Foo waits for a stale cache, unless a watch event requeues it earlier.
+	// staleCacheDelay is how long a Foo waits for a stale cache or a lost Lease, unless an event is earlier.
 	staleCacheDelay = time.Second
 )
 
@@ -314,7 +315,7 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	case err == nil:
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
 		return metrics.Success
-	case errors.Is(err, consistency.ErrStale):
+	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading):
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
 		return metrics.Stale
 	case isStalled && stalled.Reason != ErrResourceExists:
@@ -413,7 +414,7 @@ func (c *Controller) syncDeployment(
 	differences := foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
 	if !differences.Exist() {
 		logger.V(4).Info("Deployment is in its desired state")
-		return syncResult{deployment: found, stalled: c.pacer.StillOverridden(ctx, foo)}, nil
+		return syncResult{deployment: found, stalled: c.pacer.StillOverridden(foo)}, nil
 	}
 	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
 	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone as the last one.

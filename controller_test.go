@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -44,6 +45,7 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
+	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
@@ -645,10 +647,12 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 80 * time.Millisecond, "a bug", 5},
 			{"stale cache", nil, "stale", staleCacheDelay, "", 5},
-			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles.
+			{"lost Lease", failing(&url.Error{Op: "Post", Err: election.ErrNotLeading}), "stale", staleCacheDelay, "", 5},
+			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles, and 2 s later.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{"success", nil, "success", 2 * time.Second, "", 0},
+			{"success", nil, "success", 2*time.Second - 5*time.Millisecond, "", 0}, // 2 s after the first pause
+			{"overridden during the second pause", nil, "stalled", 5 * time.Millisecond, "", 0},
 			{"name conflict", exists, "stalled", 5 * time.Millisecond, "", 1},
 		} {
 			f.responses[createDeployment] = step.create

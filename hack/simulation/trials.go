@@ -96,6 +96,32 @@ var trials = []struct {
 		w.sleep(time.Minute)
 		w.atMost(20, since, "after errors", createsDeployment)
 	}},
+	// The rollout begins just after the write pause of the creation, when it is not known yet whether others undo that.
+	{"a status that cannot be written", 0, func(w *walk) {
+		w.tell(user, "%s", w.addRule("a quota rejects new Pods", soon, rule{
+			matches: func(r *request) bool { return r.resource == "pods" },
+			reject:  exceedsQuota,
+		}))
+		w.act("create", 0, 0)
+		w.sleep(soon)
+		w.tell(user, "%s", w.addRule("the API server fails to update Foos", 5*time.Second, rule{
+			matches: func(r *request) bool { return isInstance(r.client) && r.resource == foos && r.isWrite() },
+			reject:  func(*request) error { return errInjected },
+		}))
+		w.waitUntilReconciled(time.Minute)
+	}},
+	// It is lost for so short a time that the process goes on, while others change the Deployment.
+	{"a Lease that is lost and regained", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.act("handLeaseOver", 0, 0)
+		w.sleep(2 * time.Second)
+		for n := range 20 {
+			w.act("scaleDeployment", 0, n)
+			w.sleep(200 * time.Millisecond)
+		}
+		w.act("clearLease", 0, 0)
+		w.waitUntilReconciled(5 * time.Second)
+	}},
 	{"an error after a success", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.fail(12, "patch", deployments, errInjected)

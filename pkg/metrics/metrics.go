@@ -18,7 +18,7 @@ type Result string
 const (
 	Success  Result = "success"
 	Conflict Result = "conflict" // Another client has just changed or deleted an object.
-	Stale    Result = "stale"    // A cache has not caught up with the API server.
+	Stale    Result = "stale"    // A cache has not caught up with the API server, or the Lease is lost.
 	Stalled  Result = "stalled"  // A user has to act, as the Foo's status says.
 	Error    Result = "error"
 )

@@ -63,11 +63,13 @@ func (p *Pacer) HasWritten(foo *samplev1alpha1.Foo, deploymentName string) bool 
 }
 
 // Answered starts the next pause after the API server has accepted or rejected a write of a Deployment. At
-// its end the Foo is synced: what differs then is corrected.
+// its end the Foo is synced, and what differs then is corrected. If nothing does, a later sync resets the pause.
 func (p *Pacer) Answered(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) {
 	id := id(foo, deploymentName)
 	p.pauses.Next(id, time.Now())
-	p.enqueue(ctx, foo, "end of write pause", p.pauses.Get(id))
+	pause := p.pauses.Get(id)
+	p.enqueue(ctx, foo, "end of write pause", pause)
+	p.enqueue(ctx, foo, "the desired state may be held", pause+overrideDelay)
 }
 
 func (p *Pacer) enqueue(ctx context.Context, foo *samplev1alpha1.Foo, reason string, delay time.Duration) {
@@ -77,14 +79,11 @@ func (p *Pacer) enqueue(ctx context.Context, foo *samplev1alpha1.Foo, reason str
 
 // StillOverridden returns what the status of a Foo has to go on reporting though its Deployment is in the
 // desired state, if anything. Once that state is held it returns nil, and resets the pause.
-func (p *Pacer) StillOverridden(ctx context.Context, foo *samplev1alpha1.Foo) *foostatus.StalledError {
-	id, now := id(foo, foo.Spec.DeploymentName), time.Now()
-	if !p.pauses.IsInBackOffSinceUpdate(id, now.Add(-overrideDelay)) {
+func (p *Pacer) StillOverridden(foo *samplev1alpha1.Foo) *foostatus.StalledError {
+	id := id(foo, foo.Spec.DeploymentName)
+	if !p.pauses.IsInBackOffSinceUpdate(id, time.Now().Add(-overrideDelay)) {
 		p.pauses.Reset(id)
 		return nil
-	}
-	if !p.pauses.IsInBackOffSinceUpdate(id, now) {
-		p.enqueue(ctx, foo, "the desired state may be held", overrideDelay)
 	}
 	return foostatus.Reported(foo, foostatus.DeploymentOverridden)
 }
