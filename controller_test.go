@@ -377,6 +377,7 @@ func TestRequestsInAnHour(t *testing.T) {
 				f.responses = test.responses
 				stop, returned := f.run(t)
 				for range time.Hour / test.every {
+					synctest.Wait() // The caches have what was written.
 					test.interfere(t, f)
 					advance(test.every)
 				}
