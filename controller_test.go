@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -648,7 +647,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 80 * time.Millisecond, "a bug", 5},
 			{"stale cache", nil, "stale", staleCacheDelay, "", 5},
-			{"lost Lease", failing(&url.Error{Op: "Post", Err: election.ErrNotLeading}), "stale", staleCacheDelay, "", 5},
+			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "stale", staleCacheDelay, "", 5},
 			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles, and 2 s later.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
