@@ -81,7 +81,7 @@ func newWalk(s script, program Program) *walk {
 }
 
 func init() {
-	if testing.Testing() { // The lab runs the program as it ships.
+	if testing.Testing() { // In a browser, the program runs as it ships.
 		// The other handler limits the rate of errors since the start of the process, which is 26 years after the start of a bubble.
 		utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	}
