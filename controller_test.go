@@ -657,7 +657,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 		} {
 			f.responses[createDeployment] = step.create
 			f.foosIndexer.Bookmark(strconv.Itoa(i))
-			if step.result == "stale" {
+			if step.name == "stale cache" {
 				f.consistencyStore.WroteAt(objectRef, fooResource, strconv.Itoa(i+1))
 			}
 			f.workqueue.Add(objectRef)

@@ -63,7 +63,7 @@ func (p *Pacer) HasWritten(foo *samplev1alpha1.Foo, deploymentName string) bool 
 }
 
 // Answered starts the next pause after the API server has accepted or rejected a write of a Deployment. At
-// its end the Foo is synced, and what differs then is corrected. If nothing does, a later sync resets the pause.
+// its end the Foo is synced, to correct what differs, and 2 s later, to reset the pause if nothing does.
 func (p *Pacer) Answered(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) {
 	id := id(foo, deploymentName)
 	p.pauses.Next(id, time.Now())

@@ -69,7 +69,7 @@ const glossary = (() => {
         ["← handlers", "keys: Add, or AddAfter with a delay"],
         ["→ workers, Get", "the next key, high priority first"],
         ["← workers, Done", "the key may be handed out again"],
-        ["← workers, AddAfter", "the key with a delay of 1 s, if the cache is stale; and with low priority, at the end of the write pause"],
+        ["← workers, AddAfter", "the key with a delay of 1 s, if the cache is stale or the Lease lost; and with low priority, at the end of the write pause and 2 s later"],
         ["← rate limiter", "the key of a sync that failed, or that waits for a name, with a growing delay"],
         ["delayed → waiting", "a key whose delay has elapsed"],
       ],

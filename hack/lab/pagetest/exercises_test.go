@@ -50,7 +50,7 @@ func (p *page) runTwo() (leader string) {
 func (p *page) checkPicture() {
 	p.Helper()
 	p.catchUp()
-	// After a write, the Foo is synced again at the end of its write pause, and once more if the desired state may not be held yet.
+	// After a write, the Foo is synced again at the end of its write pause, and 2 s later.
 	p.eventually("that nothing happens any more, and no key is delayed", `(() => {
 		const { player } = lab, last = player.steps.findLast((step) => step.stop !== "reflector" && step.kind !== "lease");
 		player.seek(player.steps.length);
