@@ -92,26 +92,18 @@ func (f field) validate(text string) error {
 	return nil
 }
 
-// act does an action, and traces it. It returns the command that does the same.
-func (l *Lab) act(stop string, actions []action, name string, body []byte) (command string, err error) {
+// act does an act or a fault, and traces it, while the lock of those that act is held. It returns the command that does the same.
+func (l *Lab) act(stop, name string, body []byte) (command string, err error) {
+	actions := map[string][]action{"act": l.acts, "fault": l.faults}[stop]
 	n := slices.IndexFunc(actions, func(a action) bool { return a.Name == name })
 	if n < 0 {
 		return "", fmt.Errorf("%w: there is no %s %q", errInvalid, stop, name)
 	}
-	v, err := actions[n].parse(body)
+	a := actions[n]
+	v, err := a.parse(body)
 	if err != nil {
 		return "", err
 	}
-	if l.isPlaying() {
-		return "", errPlaying
-	}
-	l.acting.Lock()
-	defer l.acting.Unlock()
-	return l.perform(stop, actions[n], v)
-}
-
-// perform does an action with values, while the lock of those that act is held.
-func (l *Lab) perform(stop string, a action, v values) (command string, err error) {
 	command = a.Command
 	for name, value := range v {
 		command = strings.ReplaceAll(command, "{"+name+"}", value)

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,49 +18,10 @@ import (
 	"k8s.io/sample-controller/hack/simulation"
 )
 
-// injector injects faults into the next writes, and delays requests.
-type injector struct {
-	lock  sync.Mutex
-	next  []injection
-	delay time.Duration // of each request
-}
-
 // injection is a fault of the next write.
 type injection struct {
 	name  string
 	fault simulation.Fault
-}
-
-func (i *injector) add(count int, injected injection) {
-	i.lock.Lock()
-	defer i.lock.Unlock()
-	for range count {
-		i.next = append(i.next, injected)
-	}
-}
-
-func (i *injector) setDelay(delay time.Duration) {
-	i.lock.Lock()
-	defer i.lock.Unlock()
-	i.delay = delay
-}
-
-// reset ends all faults.
-func (i *injector) reset() {
-	i.lock.Lock()
-	defer i.lock.Unlock()
-	i.next, i.delay = nil, 0
-}
-
-// take returns the fault of a request.
-func (i *injector) take(isWrite bool) (injected injection) {
-	i.lock.Lock()
-	defer i.lock.Unlock()
-	if isWrite && len(i.next) > 0 {
-		injected, i.next = i.next[0], i.next[1:]
-	}
-	injected.fault.Delay += i.delay
-	return injected
 }
 
 // faultOf returns what happens to a request of an instance, and the name of the fault if one was injected.
@@ -69,14 +30,22 @@ func (l *Lab) faultOf(r simulation.Request) (name string, f simulation.Fault) {
 		return "", f
 	}
 	l.lock.Lock()
-	isForbidden := r.Resource == deployments && r.Verb == l.revoked
-	l.lock.Unlock()
-	if isForbidden {
+	defer l.lock.Unlock()
+	if r.Resource == deployments && r.Verb == l.revoked {
 		return "", simulation.Fault{Response: apierrors.NewForbidden(r.GroupResource(), r.Name, fmt.Errorf(
 			"%s %q cannot %s resource %q in API group %q in the namespace %q", "User", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
 	}
-	injected := l.injector.take(r.IsWrite())
-	return injected.name, injected.fault
+	if r.IsWrite() && len(l.injections) > 0 {
+		name, f, l.injections = l.injections[0].name, l.injections[0].fault, l.injections[1:]
+	}
+	f.Delay += l.delay
+	return name, f
+}
+
+// inject injects a fault into the next writes.
+func (l *Lab) inject(count int, name string, f simulation.Fault) error {
+	l.change(func() { l.injections = append(l.injections, slices.Repeat([]injection{{name, f}}, count)...) })
+	return nil
 }
 
 // injectedError returns what the API server responds with instead of applying a write.
@@ -127,7 +96,8 @@ var faultActions = []action{
 			if v["relist"] == "yes" {
 				l.cluster.ExpireWatches()
 			}
-			return l.healWatches()
+			l.healWatches()
+			return nil
 		},
 	},
 	{
@@ -136,39 +106,34 @@ var faultActions = []action{
 	},
 	{
 		Name: "releaseWatch", Label: "Release them", Command: inAPIServer,
-		do: func(l *Lab, _ values) error { return l.healWatches() },
+		do: func(l *Lab, _ values) error { l.healWatches(); return nil },
 	},
 	{
 		Name: "failWrite", Label: "Fail the next writes", Command: inAPIServer,
 		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
 		do: func(l *Lab, v values) error {
-			l.injector.add(v.number("count"), injection{"failWrite", simulation.Fault{Response: injectedError(v["code"])}})
-			return nil
+			return l.inject(v.number("count"), "failWrite", simulation.Fault{Response: injectedError(v["code"])})
 		},
 	},
 	{
 		Name: "delayWrite", Label: "Delay the next write", Command: inAPIServer,
 		Fields: []field{{Name: "seconds", Default: "3", Type: "number", Min: 1, Max: 60}},
 		do: func(l *Lab, v values) error {
-			l.injector.add(1, injection{"delayWrite", simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second}})
-			return nil
+			return l.inject(1, "delayWrite", simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second})
 		},
 	},
 	{
 		Name: "loseResponse", Label: "Lose the next write's response", Command: inAPIServer,
-		do: func(l *Lab, _ values) error {
-			l.injector.add(1, injection{"loseResponse", simulation.Fault{Lost: true}})
-			return nil
-		},
+		do: func(l *Lab, _ values) error { return l.inject(1, "loseResponse", simulation.Fault{Lost: true}) },
 	},
 	{
 		Name: "slow", Label: "Slow API server", Command: inAPIServer,
 		Fields: []field{{Name: "milliseconds", Default: "500", Type: "number", Max: 5000}},
 		do: func(l *Lab, v values) error {
-			l.injector.setDelay(time.Duration(v.number("milliseconds")) * time.Millisecond)
 			l.change(func() {
+				l.delay = time.Duration(v.number("milliseconds")) * time.Millisecond
 				delete(l.lasting, "slow")
-				if v.number("milliseconds") > 0 {
+				if l.delay > 0 {
 					l.lasting["slow"] = true
 				}
 			})
@@ -204,9 +169,7 @@ var faultActions = []action{
 		Fields: []field{{Name: "count", Default: "2", Options: []string{"1", "2"}}},
 		do: func(l *Lab, v values) error {
 			l.stopInstances()
-			if err := l.healWatches(); err != nil {
-				return err
-			}
+			l.healWatches()
 			l.startInstances(v.number("count"))
 			return nil
 		},
@@ -247,7 +210,7 @@ func (l *Lab) injectWatchFault(fault string) error {
 }
 
 // healWatches ends all faults of watches.
-func (l *Lab) healWatches() error {
+func (l *Lab) healWatches() {
 	l.change(func() {
 		for _, fault := range []string{cutWatch, holdWatch} {
 			delete(l.lasting, fault+"/"+foos)
@@ -257,11 +220,7 @@ func (l *Lab) healWatches() error {
 	for _, i := range l.instances {
 		i.connection.Heal()
 	}
-	return nil
 }
-
-// errNoLeader is the error of what only a leader can be told.
-var errNoLeader = errors.New("no instance leads")
 
 // withInstance does something to the instance of a name or, without a name, to the leader.
 func (l *Lab) withInstance(name string, do func(*instance) error) error {
@@ -270,7 +229,7 @@ func (l *Lab) withInstance(name string, do func(*instance) error) error {
 	l.lock.Unlock()
 	switch {
 	case i == nil && name == "":
-		return errNoLeader
+		return errors.New("no instance leads")
 	case i == nil:
 		return fmt.Errorf("%w: there is no instance %s", errInvalid, name)
 	}

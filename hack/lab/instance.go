@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/sample-controller/hack/simulation"
 )
@@ -148,12 +147,4 @@ func (l *Lab) suspend(i *instance, from, to, kind string, do func(pod string), t
 	})
 	do(i.name)
 	return nil
-}
-
-// sleep returns after a duration, or when done is closed.
-func sleep(done <-chan struct{}, duration time.Duration) {
-	select {
-	case <-time.After(duration):
-	case <-done:
-	}
 }

@@ -17,8 +17,7 @@ import (
 
 // worker is the Web Worker in which the lab runs. worker.js has the other side of its methods.
 type worker struct {
-	lock    sync.Mutex
-	cancels map[int]context.CancelFunc // of the requests under way
+	cancels sync.Map // context.CancelFunc of the requests under way, by number
 }
 
 // post sends a message to the page.
@@ -30,16 +29,10 @@ func post(kind string, content any) {
 	js.Global().Call("toPage", kind, string(text))
 }
 
-type startMessage struct {
-	Pod     string   `json:"pod"`
-	Variant string   `json:"variant"`
-	Flags   []string `json:"flags"`
-}
-
 // These implement Host.
 
 func (w *worker) Start(pod, variant string, flags []string) {
-	post("start", startMessage{pod, variant, flags})
+	post("start", map[string]any{"pod": pod, "variant": variant, "flags": flags})
 }
 func (w *worker) Kill(pod string)    { post("kill", pod) }
 func (w *worker) Freeze(pod string)  { post("freeze", pod) }
@@ -49,7 +42,7 @@ func (w *worker) State(s State)      { post("state", s) }
 
 // Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once.
 func Main() {
-	w := &worker{cancels: map[int]context.CancelFunc{}}
+	w := &worker{}
 	l, err := New(w, []byte(js.Global().Get("code").String()))
 	if err != nil {
 		panic(err)
@@ -71,9 +64,7 @@ func Main() {
 		"request": func(args []js.Value) {
 			pod, id, method, url, body, respond := args[0].String(), args[1].Int(), args[2].String(), args[3].String(), args[4].String(), args[5]
 			ctx, cancel := context.WithCancel(context.Background())
-			w.lock.Lock()
-			w.cancels[id] = cancel
-			w.lock.Unlock()
+			w.cancels.Store(id, cancel)
 			go func() {
 				defer w.abort(id)
 				if err := l.respond(ctx, pod, method, url, body, respond); err != nil {
@@ -96,12 +87,9 @@ func Main() {
 
 // abort ends a request.
 func (w *worker) abort(id int) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	if cancel := w.cancels[id]; cancel != nil {
-		cancel()
+	if cancel, ok := w.cancels.LoadAndDelete(id); ok {
+		cancel.(context.CancelFunc)()
 	}
-	delete(w.cancels, id)
 }
 
 // respond makes a request of an instance, and passes the response on.

@@ -62,8 +62,7 @@ type Lab struct {
 
 	acts, faults []action
 
-	acting   sync.Mutex // is held by acts, faults and scenarios: one at a time
-	injector injector
+	acting sync.Mutex // is held by acts, faults and scenarios: one at a time
 
 	lock       sync.Mutex // guards what follows. It is never held while the cluster is called.
 	tracer     *tracer
@@ -75,6 +74,8 @@ type Lab struct {
 	flags      []string // of the instances
 	lasting    map[string]bool
 	revoked    string // the verb that is forbidden for Deployments, if any
+	injections []injection
+	delay      time.Duration // of each request
 	played     *variantState
 	endVariant func()
 }
@@ -178,9 +179,6 @@ func (l *Lab) changed() {
 	defer l.lock.Unlock()
 	s := State{Pods: []podState{}, Held: held, FaultsOn: slices.Sorted(maps.Keys(l.lasting)), Acts: l.acts, Faults: l.faults,
 		Exercises: l.exercises.state(), Variant: l.played}
-	if s.FaultsOn == nil {
-		s.FaultsOn = []string{}
-	}
 	for _, i := range l.instances {
 		s.Pods = append(s.Pods, podState{i.name, i.state, i.leader})
 	}
@@ -203,23 +201,25 @@ func (l *Lab) Handle(path string, body []byte) Response {
 }
 
 func (l *Lab) handle(path string, body []byte) (command string, err error) {
-	name := path[strings.Index(path, "/")+1:]
+	kind, name, _ := strings.Cut(path, "/")
 	var request struct {
 		Action   string
 		Closed   bool
 		Release  bool
 		Scenario Scenario
 	}
-	switch strings.TrimSuffix(path, "/"+name) {
-	case "acts":
-		return l.act("act", acts, name, body)
-	case "faults":
-		return l.act("fault", faultActions, name, body)
+	if kind == "acts" || kind == "faults" {
+		if l.isPlaying() {
+			return "", errPlaying
+		}
+		l.acting.Lock()
+		defer l.acting.Unlock()
+		return l.act(strings.TrimSuffix(kind, "s"), name, body)
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
 		return "", fmt.Errorf("%w body: %w", errInvalid, err)
 	}
-	switch strings.TrimSuffix(path, "/"+name) {
+	switch kind {
 	case "gate":
 		if request.Release {
 			l.gate.release()
@@ -252,6 +252,6 @@ func (l *Lab) reset() error {
 	defer l.acting.Unlock()
 	l.stop()
 	l.cluster.Clear()
-	l.run("", nil, 1)
+	l.run("", nil)
 	return nil
 }

@@ -277,7 +277,7 @@ func TestInvalidRequests(t *testing.T) {
 func TestScenario(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		scenario, err := json.Marshal(map[string]any{"action": "run", "scenario": Scenario{Flags: []string{"-x"}, Steps: []ScenarioStep{
-			{Act: "create", Fields: map[string]any{"name": "a"}}, {Wait: 2}, {Fault: "failWrite"}, {Until: map[string]any{"kind": "none"}, Wait: 1},
+			{Act: "create", Fields: json.RawMessage(`{"name": "a"}`)}, {Wait: 2}, {Fault: "failWrite"}, {Until: map[string]any{"kind": "none"}, Wait: 1},
 		}}})
 		if err != nil {
 			f.Fatal(err)

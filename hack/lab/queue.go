@@ -4,9 +4,6 @@
 package lab
 
 import (
-	"cmp"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 )
@@ -15,11 +12,14 @@ import (
 type queue struct {
 	waiting    map[string]string // priority by key
 	processing map[string]*work
-	delayed    map[delayedItem]time.Time
+	delayed    []delayed
 }
 
-// delayedItem is a key that is delayed: with each priority once.
-type delayedItem struct{ key, priority string }
+// delayed is a key that is delayed. With high priority it is so once.
+type delayed struct {
+	key, priority string
+	until         time.Time
+}
 
 // work is the processing of a key.
 type work struct {
@@ -28,7 +28,7 @@ type work struct {
 }
 
 func newQueue() queue {
-	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[delayedItem]time.Time{}}
+	return queue{waiting: map[string]string{}, processing: map[string]*work{}}
 }
 
 // add adds a key, and returns where it is already.
@@ -49,34 +49,28 @@ func (q *queue) add(key, priority string) (merged string) {
 	return ""
 }
 
-// addAfter adds a key at a time. Of several times the earliest counts.
+// addAfter adds a key at a time. Of several times with high priority the earliest counts.
 func (q *queue) addAfter(key, priority string, at time.Time) {
-	item := delayedItem{key, priority}
-	if earlier, ok := q.delayed[item]; !ok || at.Before(earlier) {
-		q.delayed[item] = at
+	n := slices.IndexFunc(q.delayed, func(d delayed) bool { return d.key == key && d.priority == "high" })
+	switch {
+	case priority == "low" || n < 0:
+		q.delayed = append(q.delayed, delayed{key, priority, at})
+	case at.Before(q.delayed[n].until):
+		q.delayed[n].until = at
 	}
 }
 
-// elapsed yields the items whose delay has elapsed, with the time of that: those of a key, or all if it is empty.
-func (q *queue) elapsed(now time.Time, key string) iter.Seq2[delayedItem, time.Time] {
-	return func(yield func(delayedItem, time.Time) bool) {
-		items := slices.SortedFunc(maps.Keys(q.delayed), func(a, b delayedItem) int {
-			return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a.key, b.key), cmp.Compare(a.priority, b.priority))
-		})
-		for _, item := range items {
-			at := q.delayed[item]
-			if at.After(now) {
-				return
-			}
-			if key != "" && item.key != key {
-				continue
-			}
-			delete(q.delayed, item)
-			if !yield(item, at) {
-				return
-			}
+// elapsed removes and returns what is delayed until a time at most, and is about a key if it is not empty. The earliest comes first.
+func (q *queue) elapsed(until time.Time, key string) (elapsed []delayed) {
+	q.delayed = slices.DeleteFunc(q.delayed, func(d delayed) bool {
+		isOver := !d.until.After(until) && (key == "" || d.key == key)
+		if isOver {
+			elapsed = append(elapsed, d)
 		}
-	}
+		return isOver
+	})
+	slices.SortStableFunc(elapsed, func(a, b delayed) int { return a.until.Compare(b.until) })
+	return elapsed
 }
 
 // get takes a key from those that wait, and returns its priority and whether it was known to wait. If it was not, its next delay has elapsed.
@@ -85,21 +79,26 @@ func (q *queue) get(key string, retries int) (w *work, priority string, known bo
 	delete(q.waiting, key)
 	if !known {
 		priority = q.nextDelayed(key)
-		delete(q.delayed, delayedItem{key, priority})
 	}
 	w = &work{worker: q.freeWorker(), retries: retries}
 	q.processing[key] = w
 	return w, priority, known
 }
 
-// nextDelayed returns the priority with which a key is added next.
+// nextDelayed removes the next delay of a key, and returns its priority: high if none is known.
 func (q *queue) nextDelayed(key string) string {
-	low, isLow := q.delayed[delayedItem{key, "low"}]
-	high, isHigh := q.delayed[delayedItem{key, "high"}]
-	if isLow && (!isHigh || low.Before(high)) {
-		return "low"
+	next := -1
+	for n, d := range q.delayed {
+		if d.key == key && (next < 0 || d.until.Before(q.delayed[next].until)) {
+			next = n
+		}
 	}
-	return "high"
+	if next < 0 {
+		return "high"
+	}
+	priority := q.delayed[next].priority
+	q.delayed = slices.Delete(q.delayed, next, next+1)
+	return priority
 }
 
 // freeWorker returns the smallest number of a worker that is idle. The log does not say which one takes a key.

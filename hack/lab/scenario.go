@@ -19,18 +19,17 @@ import (
 
 // Scenario is what shows the difference between the controller and a variant, as the catalogue of variants has it.
 type Scenario struct {
-	Instances int            `json:"instances"` // one if it is 0
-	Flags     []string       `json:"flags"`     // further ones, of the controller
-	Steps     []ScenarioStep `json:"steps"`
+	Flags []string       `json:"flags"` // further ones, of the controller
+	Steps []ScenarioStep `json:"steps"`
 }
 
 // ScenarioStep is an act, a fault or a wait.
 type ScenarioStep struct {
-	Act    string         `json:"act"`
-	Fault  string         `json:"fault"`
-	Fields map[string]any `json:"fields"` // of the act or fault, if they are not the defaults
-	Until  map[string]any `json:"until"`  // fields of a step that is waited for. It may have happened since the previous act or fault.
-	Wait   float64        `json:"wait"`   // in seconds, with Until at most
+	Act    string          `json:"act"`
+	Fault  string          `json:"fault"`
+	Fields json.RawMessage `json:"fields"` // of the act or fault, if they are not the defaults
+	Until  map[string]any  `json:"until"`  // fields of a step that is waited for. It may have happened since the previous act or fault.
+	Wait   float64         `json:"wait"`   // in seconds, with Until at most
 }
 
 // variantState is what the page shows of the variant that was chosen.
@@ -90,7 +89,7 @@ func (l *Lab) startVariant(id string, scenario Scenario) error {
 // backToController replaces a variant by the controller, which finds the objects as the variant has left them.
 func (l *Lab) backToController() {
 	l.stop()
-	l.run("", nil, 1)
+	l.run("", nil)
 	l.change(func() { l.played = nil })
 }
 
@@ -119,7 +118,7 @@ func (l *Lab) playOn(ctx context.Context, id, phase string, scenario Scenario) e
 	if phase == onVariant {
 		variant = id
 	}
-	l.run(variant, scenario.Flags, max(1, scenario.Instances))
+	l.run(variant, scenario.Flags)
 	l.await(ctx, began, map[string]any{"kind": "workersStarted"}, startTimeout)
 	if err := l.play(ctx, scenario.Steps); err != nil {
 		return err
@@ -132,17 +131,16 @@ func (l *Lab) playOn(ctx context.Context, id, phase string, scenario Scenario) e
 func (l *Lab) stop() {
 	l.gate.set(false)
 	l.stopInstances()
-	l.injector.reset()
 	l.change(func() {
-		l.revoked = ""
+		l.revoked, l.injections, l.delay = "", nil, 0
 		clear(l.lasting)
 	})
 }
 
-// run starts instances of the controller or, if it is not empty, of a variant.
-func (l *Lab) run(variant string, flags []string, instances int) {
+// run starts the controller or, if it is not empty, a variant.
+func (l *Lab) run(variant string, flags []string) {
 	l.change(func() { l.variant, l.flags = variant, flags })
-	l.startInstances(instances)
+	l.startInstances(1)
 }
 
 func (l *Lab) play(ctx context.Context, steps []ScenarioStep) error {
@@ -151,43 +149,27 @@ func (l *Lab) play(ctx context.Context, steps []ScenarioStep) error {
 		wait := time.Duration(step.Wait * float64(time.Second))
 		switch {
 		case step.Act != "" || step.Fault != "":
-			stop, actions := "act", acts
+			stop := "act"
 			if step.Fault != "" {
-				stop, actions = "fault", faultActions
+				stop = "fault"
 			}
 			since = l.last()
-			if err := l.playAction(stop, actions, cmp.Or(step.Act, step.Fault), step.Fields); err != nil {
+			if _, err := l.act(stop, cmp.Or(step.Act, step.Fault), step.Fields); err != nil {
 				return err
 			}
 		case step.Until != nil:
 			l.await(ctx, since, step.Until, wait)
 		default:
-			sleep(ctx.Done(), wait)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+			}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-func (l *Lab) playAction(stop string, actions []action, name string, fields map[string]any) error {
-	for _, a := range actions {
-		if a.Name != name {
-			continue
-		}
-		body, err := json.Marshal(fields)
-		if err != nil {
-			return err
-		}
-		v, err := a.parse(body)
-		if err != nil {
-			return err
-		}
-		_, err = l.perform(stop, a, v)
-		return err
-	}
-	return fmt.Errorf("the scenario has an unknown %s %q", stop, name)
 }
 
 // await waits for a step that is newer than since and has some values, at most for a duration.

@@ -4,6 +4,7 @@
 package lab
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ type pod struct {
 	frozen bool
 	lanes  map[string]*lane
 	queue  queue
-	echoes recent[int64] // steps of writes and events, by what identifies the state that was written
+	echoes recent // steps of writes and events, by what identifies the state that was written
 }
 
 // lane is what is known of an informer.
@@ -112,12 +113,13 @@ func (t *tracer) take() []Step {
 
 // elapse infers that the delays of a key, or of all if it is empty, have elapsed until a time.
 func (t *tracer) elapse(p *pod, until time.Time, key string) {
-	for item, at := range p.queue.elapsed(until, key) {
+	for _, d := range p.queue.elapsed(until, key) {
+		at := d.until
 		if key != "" || at.Before(t.now) { // A sync shows it, the process was frozen, or timerDelay has passed.
 			at = t.now
 		}
-		t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: item.key,
-			Priority: item.priority, Merged: p.queue.add(item.key, item.priority), What: "the delay has elapsed", Code: codeQueueReady})
+		t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: d.key,
+			Priority: d.priority, Merged: p.queue.add(d.key, d.priority), What: "the delay has elapsed", Code: codeQueueReady})
 	}
 }
 
@@ -180,11 +182,7 @@ func (t *tracer) watchEvent(p *pod, lane string, e event) {
 	if p.frozen {
 		step.What += ": the frozen process has not read it"
 	}
-	step.Echo = p.echo(lane, e.object, e.resourceVersion, e.eventType == "DELETED")
-	seq := t.emit(step)
-	if step.Echo == 0 {
-		p.awaitEcho(lane, e.object, e.resourceVersion, e.eventType == "DELETED", seq)
-	}
+	step = t.emitEcho(p, step, e.eventType == "DELETED")
 	if e.eventType == "DELETED" && lane == deployments {
 		delete(t.owners, e.object)
 	}
@@ -272,22 +270,19 @@ func (p *pod) isMissed(lane, object string) bool {
 	return missed
 }
 
-// echo returns the step of the write that led to a state of an object, or of the event with it, and 0 if there is none yet.
-// The response to a deletion has no resourceVersion.
-func (p *pod) echo(lane, object, resourceVersion string, deleted bool) int64 {
-	seq, _ := p.echoes.get(echoKey(lane, object, resourceVersion, deleted))
-	return seq
-}
-
-func (p *pod) awaitEcho(lane, object, resourceVersion string, deleted bool, seq int64) {
-	p.echoes.set(echoKey(lane, object, resourceVersion, deleted), seq)
-}
-
-func echoKey(lane, object, resourceVersion string, deleted bool) string {
+// emitEcho emits the step of a write, or of the event with the state that was written: whatever comes second has the number of the other
+// one. The response to a deletion has no resourceVersion.
+func (t *tracer) emitEcho(p *pod, s Step, deleted bool) Step {
+	key := strings.Join([]string{s.Lane, s.Object, s.ResourceVersion}, " ")
 	if deleted {
-		resourceVersion = "deleted"
+		key = s.Lane + " " + s.Object + " deleted"
 	}
-	return strings.Join([]string{lane, object, resourceVersion}, " ")
+	s.Echo = p.echoes.get(key)
+	seq := t.emit(s)
+	if s.Echo == 0 {
+		p.echoes.set(key, seq)
+	}
+	return s
 }
 
 // freeze and thaw trace that the process of an instance is stopped by a signal and continues. Nothing elapses in between.
@@ -313,23 +308,17 @@ func (t *tracer) reset(p *pod) {
 	*p = *newPod(p.name)
 }
 
-// recent is a map that forgets old entries.
-type recent[V any] struct{ current, previous map[string]V }
+// recent has numbers of steps. It forgets old entries.
+type recent struct{ current, previous map[string]int64 }
 
 // recentEntries is the number of entries that a recent remembers at least.
 const recentEntries = 4096
 
-func (r *recent[V]) set(key string, value V) {
+func (r *recent) set(key string, seq int64) {
 	if len(r.current) >= recentEntries || r.current == nil {
-		r.current, r.previous = map[string]V{}, r.current
+		r.current, r.previous = map[string]int64{}, r.current
 	}
-	r.current[key] = value
+	r.current[key] = seq
 }
 
-func (r *recent[V]) get(key string) (V, bool) {
-	if value, ok := r.current[key]; ok {
-		return value, true
-	}
-	value, ok := r.previous[key]
-	return value, ok
-}
+func (r *recent) get(key string) int64 { return cmp.Or(r.current[key], r.previous[key]) }

@@ -310,7 +310,7 @@ func TestRequeues(t *testing.T) {
 	}
 }
 
-// A worker adds a key with low priority at the end of the write pause, independently of what is added with high priority.
+// A worker adds a key with low priority at the end of the write pause, and once more later, independently of what is added with high priority.
 func TestWritePause(t *testing.T) {
 	tr := newTracing(t)
 	tr.log(0, "Started syncing", "foo", "default/a", "retries", 0)
@@ -319,8 +319,9 @@ func TestWritePause(t *testing.T) {
 	if s := tr.find("queueAddAfter"); s.Delay != 1 || s.Lane != "" {
 		t.Errorf("queued by the handler of %q after %v s", s.Lane, s.Delay)
 	}
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "the desired state may be held", "priority", "low", "after", "3s")
 	tr.log(2, "Finished syncing", "foo", "default/a", "result", "stalled", "duration", "1ms", "err", "denied by a webhook")
-	tr.want("queueAddAfter low", "queueForget", "syncEnd stalled", "queueDone")
+	tr.want("queueAddAfter low", "queueAddAfter low", "queueForget", "syncEnd stalled", "queueDone")
 	tr.log(3, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
 	tr.want("queueAddAfter high")
 	tr.at(604, func(*tracer, *pod) {})
@@ -328,8 +329,12 @@ func TestWritePause(t *testing.T) {
 	tr.log(605, "Started syncing", "foo", "default/a", "retries", 0)
 	tr.log(606, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
-	tr.log(1000, "Started syncing", "foo", "default/a", "retries", 0)
-	tr.want("queueReady low", "queueGet low", "syncStart")
+	for _, at := range []float64{1000, 3000} {
+		tr.log(at, "Started syncing", "foo", "default/a", "retries", 0)
+		tr.want("queueReady low", "queueGet low", "syncStart")
+		tr.log(at+1, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+		tr.steps = nil
+	}
 }
 
 // The workqueue is late: it drops a delay that is added when another one has elapsed, but the key is not queued yet.

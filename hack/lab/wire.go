@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -97,7 +96,12 @@ func (o *observer) watch(r simulation.Request) func(*object, error) {
 				t.emit(s)
 				return
 			}
-			t.watchStart(p, s, r.Query.Get("sendInitialEvents") == "true")
+			s.What = "watches from resourceVersion " + s.ResourceVersion
+			if r.Query.Get("sendInitialEvents") == "true" {
+				s.EventType, s.What, s.Code = "list", "lists and watches: the watch begins with all objects", codeWatchList
+				p.lanes[s.Lane].listing, p.lanes[s.Lane].listed = true, map[string]bool{}
+			}
+			t.emit(s)
 		})
 	}
 }
@@ -127,7 +131,7 @@ func (o *observer) Ended(r simulation.Request) {
 func (t *tracer) request(p *pod, s Step, body []byte) Step {
 	s.Stop, s.Kind, s.Pod, s.Code = "request", "request", p.name, codeRequest
 	s.What = s.Verb + " " + s.Resource
-	var sent unstructured.Unstructured
+	var sent object
 	if len(body) > 0 && utiljson.Unmarshal(body, &sent.Object) == nil {
 		d := describe(&sent)
 		s.Key = d.owner
@@ -187,19 +191,5 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 		t.emit(s)
 		return
 	}
-	s.Echo = p.echo(s.Lane, s.Object, s.ResourceVersion, deleted)
-	seq := t.emit(s)
-	if s.Echo == 0 {
-		p.awaitEcho(s.Lane, s.Object, s.ResourceVersion, deleted, seq)
-	}
-}
-
-// watchStart traces a watch that the API server has accepted.
-func (t *tracer) watchStart(p *pod, s Step, isList bool) {
-	s.What = "watches from resourceVersion " + s.ResourceVersion
-	if isList {
-		s.EventType, s.What, s.Code = "list", "lists and watches: the watch begins with all objects", codeWatchList
-		p.lanes[s.Lane].listing, p.lanes[s.Lane].listed = true, map[string]bool{}
-	}
-	t.emit(s)
+	t.emitEcho(p, s, deleted)
 }

@@ -51,8 +51,6 @@ type Test struct {
 
 // Scenario is what shows the difference between the controller and a variant in the lab.
 type Scenario struct {
-	// Instances is how many instances of the controller run, one if it is 0.
-	Instances int `json:"instances,omitempty"`
 	// Flags are further flags of the controller.
 	Flags []string `json:"flags,omitempty"`
 	// Steps follow each other. A scenario without steps cannot be played in the lab.
@@ -121,13 +119,9 @@ func (v Variant) Files(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Overlay writes the files that the variant changes to dir, and returns the path of an overlay for go build, go vet and go test. With an
-// overlay, the packages that the variant does not change are found in Go's cache.
-func (v Variant) Overlay(root, dir string) (string, error) {
-	files, err := v.Files(root)
-	if err != nil {
-		return "", err
-	}
+// Overlay writes files that replace those of the project in root to dir, and returns the path of an overlay for go build, go vet and go test.
+// With an overlay, the packages that do not change are found in Go's cache.
+func Overlay(root, dir string, files map[string][]byte) (string, error) {
 	replace := map[string]string{}
 	for name, content := range files {
 		original, err := filepath.Abs(filepath.Join(root, name))

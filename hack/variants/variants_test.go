@@ -44,7 +44,11 @@ func TestVariants(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.ID, func(t *testing.T) {
 			t.Parallel()
-			overlay, err := v.Overlay(root, t.TempDir())
+			files, err := v.Files(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := Overlay(root, t.TempDir(), files)
 			if err != nil {
 				t.Fatal(err)
 			}

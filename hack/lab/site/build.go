@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,31 +137,13 @@ func (b *builder) compile(ctx context.Context, module string, files map[string][
 	if err := os.RemoveAll(changed); err != nil {
 		return err
 	}
-	replace := map[string]string{}
-	add := func(name string, content []byte) error {
-		replacement := filepath.Join(changed, name)
-		replace[filepath.Join(b.root, name)] = replacement
-		if err := os.MkdirAll(filepath.Dir(replacement), 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(replacement, content, 0o644)
-	}
-	if err := add("api_server.go", []byte(entry)); err != nil {
-		return err
-	}
-	for name, content := range files {
-		if err := add(name, content); err != nil {
-			return err
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	all := map[string][]byte{"api_server.go": []byte(entry)}
+	maps.Copy(all, files)
+	overlay, err := variants.Overlay(b.root, changed, all)
 	if err != nil {
 		return err
 	}
-	if err := add("overlay.json", overlay); err != nil {
-		return err
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-overlay="+filepath.Join(changed, "overlay.json"), "-o", module, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-overlay="+overlay, "-o", module, ".")
 	build.Dir = b.root
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	if output, err := build.CombinedOutput(); err != nil {

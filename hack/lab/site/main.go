@@ -26,13 +26,7 @@ func main() {
 	repository := flag.String("repository", "https://github.com/kubernetes/sample-controller", "`URL` of the repository, for the links of the site")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	var err error
-	switch {
-	case *site != "":
-		err = publish(ctx, *root, *site, *repository)
-	default:
-		err = serve(ctx, *root, *address)
-	}
+	err := run(ctx, *root, *address, *site, *repository)
 	if ctx.Err() != nil {
 		err = nil // Interrupted, as intended.
 	}
@@ -43,17 +37,8 @@ func main() {
 	}
 }
 
-// publish builds the lab, and writes its site.
-func publish(ctx context.Context, root, dir, repository string) error {
-	b, err := newBuilder(root)
-	if err != nil {
-		return err
-	}
-	return writeSite(ctx, b, dir, repository)
-}
-
-// serve builds the lab, and serves its page until ctx is done.
-func serve(ctx context.Context, root, address string) error {
+// run builds the lab and writes its site or, if there is no directory for that, serves its page until ctx is done.
+func run(ctx context.Context, root, address, site, repository string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -67,6 +52,9 @@ func serve(ctx context.Context, root, address string) error {
 	}
 	if err := b.build(ctx); err != nil {
 		return err
+	}
+	if site != "" {
+		return writeSite(b, site, repository)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
@@ -34,10 +33,7 @@ import (
 const maxLoad = 12 << 20
 
 // writeSite writes everything to dir, for any static host: the lab, which cannot build variants there, and the documentation in docs.
-func writeSite(ctx context.Context, b *builder, dir, repository string) error {
-	if err := b.build(ctx); err != nil {
-		return err
-	}
+func writeSite(b *builder, dir, repository string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -292,10 +288,7 @@ var (
 
 // add adds the script to dir.
 func (l library) add(root, dir string) error {
-	packages, err := filepath.Abs(filepath.Join(root, ".build/lab/npm"))
-	if err != nil {
-		return err
-	}
+	packages := filepath.Join(root, ".build/lab/npm")
 	if err := os.MkdirAll(packages, 0o755); err != nil {
 		return err
 	}
