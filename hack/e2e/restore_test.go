@@ -208,7 +208,7 @@ func TestRestoredEtcd(t *testing.T) {
 				standbys[0].waitForExit(1, convergence) // The frozen one may go on, because the Lease is its own again.
 			} else {
 				sleep(t, staleTime)
-				leader.proxy.ResumeWatches(false)
+				leader.proxy.ResumeWatches()
 			}
 			// If it is its own, the leader may also read the restored Lease before it gets a conflict.
 			if losses := r.verify(); takenOver && losses == 0 {

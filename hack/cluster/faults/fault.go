@@ -20,13 +20,6 @@ func Reject(code int, reason metav1.StatusReason) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { respond(w, code, reason) }
 }
 
-// RejectWithMessage is Reject with a message of the API server.
-func RejectWithMessage(code int, reason metav1.StatusReason, message string) Fault {
-	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		respondWithMessage(w, code, reason, message)
-	}
-}
-
 // FailAfterApply applies the request but responds with an error.
 func FailAfterApply(code int, reason metav1.StatusReason) Fault {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -76,10 +69,6 @@ func applyWithoutResponse(r *http.Request, next http.Handler) {
 }
 
 func respond(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	respondWithMessage(w, code, reason, "injected by the tests")
-}
-
-func respondWithMessage(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
@@ -88,7 +77,7 @@ func respondWithMessage(w http.ResponseWriter, code int, reason metav1.StatusRea
 	// The client may be gone by now, which is one more fault.
 	_ = json.NewEncoder(w).Encode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: message,
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "injected by the tests",
 	})
 }
 

@@ -65,13 +65,11 @@ type Proxy struct {
 	watches watches
 
 	lock     sync.Mutex
-	handler  http.Handler
 	random   *rand.Rand
 	rules    []Rule
 	matched  []int // number of matching requests, by rule
 	injected map[string]int
 	requests []*Request
-	discards bool
 }
 
 // Start starts a proxy that sends requests as config's user. With the same seed, rules with a Probability select the same requests
@@ -99,7 +97,6 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 		random:   rand.New(rand.NewPCG(seed, 0)),
 		injected: map[string]int{},
 	}
-	p.handler = http.HandlerFunc(p.serve)
 	p.reverse.Transport = transport
 	p.reverse.FlushInterval = -1 // Watch events must not wait for a full buffer.
 	p.reverse.ModifyResponse = p.recordResponse
@@ -113,23 +110,12 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	return p, nil
 }
 
-// Wrap passes all further requests through a handler that observes, delays or handles them, and calls next to have the proxy do so. What
-// it sees is what the client sees, faults included.
-func (p *Proxy) Wrap(wrap func(next http.Handler) http.Handler) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.handler = wrap(p.handler)
-}
-
 // Close closes all connections and stops the proxy.
 func (p *Proxy) Close() {
 	p.watches.releaseAll()
 	p.CloseConnections()
 	p.server.Close()
 }
-
-// URL returns the address of the proxy.
-func (p *Proxy) URL() string { return p.server.URL }
 
 // WriteKubeconfig writes a kubeconfig for the proxy.
 func (p *Proxy) WriteKubeconfig(path string) error {
@@ -179,34 +165,14 @@ func (p *Proxy) ResetRequests() {
 	p.requests = nil
 }
 
-// DiscardRequests discards the recorded requests, and ends their recording.
-func (p *Proxy) DiscardRequests() {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.requests, p.discards = nil, true
-}
-
 // CloseConnections closes all client connections, including those with requests in flight.
 func (p *Proxy) CloseConnections() { p.server.CloseClientConnections() }
 
 // ServeHTTP injects a fault into the request if a rule selects it, and forwards it otherwise.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.lock.Lock()
-	handler := p.handler
-	p.lock.Unlock()
 	request := parse(r)
 	request.Sent = time.Now() // A fault may hold it from now on.
-	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
-}
-
-// RequestOf returns the attributes of a request that the proxy has received.
-func RequestOf(r *http.Request) Request {
-	request := r.Context().Value(requestKey{}).(*Request)
-	return Request{Verb: request.Verb, Resource: request.Resource, Namespace: request.Namespace, Name: request.Name}
-}
-
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	request := r.Context().Value(requestKey{}).(*Request)
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, request))
 	if fault := p.faultFor(request); fault != nil {
 		fault(w, r, http.HandlerFunc(p.forward))
 		return
@@ -224,9 +190,7 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	if request.Verb != "list" && request.Resource != "" {
 		p.lock.Lock()
-		if !p.discards {
-			p.requests = append(p.requests, request)
-		}
+		p.requests = append(p.requests, request)
 		p.lock.Unlock()
 	}
 	p.reverse.ServeHTTP(w, r)
@@ -253,10 +217,7 @@ func (p *Proxy) faultFor(request *Request) Fault {
 // recordResponse records the response of the API server to a request for a single object.
 func (p *Proxy) recordResponse(response *http.Response) error {
 	request := response.Request.Context().Value(requestKey{}).(*Request)
-	p.lock.Lock()
-	discards := p.discards
-	p.lock.Unlock()
-	if discards || request.Verb == "watch" || request.Verb == "list" || request.Resource == "" {
+	if request.Verb == "watch" || request.Verb == "list" || request.Resource == "" {
 		return nil
 	}
 	body, err := io.ReadAll(response.Body)

@@ -9,15 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // watches holds the state of all watches that pass through the proxy, by resource.
 type watches struct {
 	lock       sync.Mutex
 	holds      map[string]hold
-	expired    map[string]bool // Watches from a resource version get a 410 until the resource is listed again.
 	running    map[*watch]bool
 	recordings map[string]*recording // of the newest watch with initial events
 	stale      map[string]*recording // replayed instead of a new watch
@@ -25,12 +22,12 @@ type watches struct {
 
 func newWatches() watches {
 	return watches{
-		holds: map[string]hold{}, expired: map[string]bool{}, running: map[*watch]bool{},
+		holds: map[string]hold{}, running: map[*watch]bool{},
 		recordings: map[string]*recording{}, stale: map[string]*recording{},
 	}
 }
 
-// hold keeps the watches of a resource from delivering events until it is closed.
+// hold keeps the watches of a resource from beginning, and stale ones from ending, until it is closed.
 type hold chan struct{}
 
 type watch struct {
@@ -44,28 +41,14 @@ type recording struct {
 	events      []byte
 }
 
-// HoldWatches delays all watch events of the resources until ReleaseWatches. No event is lost.
-func (p *Proxy) HoldWatches(resources ...string) { p.watches.hold(resources) }
-
-// ReleaseWatches ends HoldWatches.
-func (p *Proxy) ReleaseWatches() { p.watches.releaseAll() }
-
 // InterruptWatches ends the watches of the resources and blocks new ones until ResumeWatches.
 func (p *Proxy) InterruptWatches(resources ...string) {
 	p.watches.hold(resources)
 	p.watches.end(resources)
 }
 
-// ResumeWatches ends InterruptWatches. If expired, watches from an old resource version get a 410, so that clients list the
-// resources again and miss the states in between.
-func (p *Proxy) ResumeWatches(expired bool) {
-	p.watches.lock.Lock()
-	for resource := range p.watches.holds {
-		p.watches.expired[resource] = expired
-	}
-	p.watches.lock.Unlock()
-	p.watches.releaseAll()
-}
+// ResumeWatches ends InterruptWatches.
+func (p *Proxy) ResumeWatches() { p.watches.releaseAll() }
 
 // ServeStale serves the resources like an API server with a stale watch cache until ServeCurrent: new watches with initial events
 // replay what the last one has delivered so far, and then deliver nothing.
@@ -143,14 +126,8 @@ func (w *watches) serve(response http.ResponseWriter, r *http.Request, resource 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	running := &watch{resource, cancel}
-	delivery := &delivery{ResponseWriter: response, watches: w, ctx: ctx, resource: resource}
+	delivery := &delivery{ResponseWriter: response, lock: &w.lock}
 	w.lock.Lock()
-	if w.expired[resource] && !initialEvents {
-		w.lock.Unlock()
-		respond(response, http.StatusGone, metav1.StatusReasonExpired)
-		return
-	}
-	delete(w.expired, resource)
 	w.running[running] = true
 	stale := w.stale[resource]
 	if initialEvents && stale == nil {
@@ -182,9 +159,7 @@ func (w *watches) replay(ctx context.Context, response http.ResponseWriter, reso
 // delivery is the response to a watch request.
 type delivery struct {
 	http.ResponseWriter
-	watches   *watches
-	ctx       context.Context
-	resource  string
+	lock      *sync.Mutex
 	recording *recording // nil unless the watch has initial events
 }
 
@@ -192,15 +167,11 @@ type delivery struct {
 func (d *delivery) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 func (d *delivery) Write(events []byte) (int, error) {
-	d.watches.wait(d.ctx, d.resource)
-	if d.ctx.Err() != nil {
-		return 0, d.ctx.Err()
-	}
 	if d.recording != nil {
-		d.watches.lock.Lock()
+		d.lock.Lock()
 		d.recording.contentType = d.Header().Get("Content-Type")
 		d.recording.events = append(d.recording.events, bytes.Clone(events)...)
-		d.watches.lock.Unlock()
+		d.lock.Unlock()
 	}
 	return d.ResponseWriter.Write(events)
 }
