@@ -89,7 +89,7 @@ func observe(t *testing.T, config *rest.Config, namespace string, run func(c *cl
 	}
 	run(c)
 	// The last event of each watch.
-	_, err := c.foos.Create(ctx, newFidelityFoo(lastName, 1), metav1.CreateOptions{})
+	_, err := c.foos.Create(ctx, newFoo(lastName, lastName, 1), metav1.CreateOptions{})
 	requireNoError(t, err)
 	c.createDeployment(lastName, nil)
 	_, err = c.leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lastName}}, metav1.CreateOptions{})
@@ -162,22 +162,13 @@ func (c *client) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // create creates a Foo and its Deployment, and returns them when the Deployment is available.
 func (c *client) create(name string) (*samplev1alpha1.Foo, *appsv1.Deployment) {
-	foo, _ := c.foos.Create(c.ctx, newFidelityFoo(name, 1), metav1.CreateOptions{})
+	foo, _ := c.foos.Create(c.ctx, newFoo(name, name, 1), metav1.CreateOptions{})
 	c.createDeployment(name, foo)
 	return c.wait(name, isAvailable(1))
 }
 
-func newFidelityFoo(name string, replicas int32) *samplev1alpha1.Foo {
-	return &samplev1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: samplev1alpha1.FooSpec{DeploymentName: name, Replicas: &replicas},
-	}
-}
-
 func (c *client) createDeployment(name string, owner *samplev1alpha1.Foo) {
-	deployment := &appsv1.Deployment{}
-	requireNoError(c.T, json.Unmarshal([]byte(`{"metadata":{"labels":{"app":"nginx"}},"spec":{"selector":{"matchLabels":{"app":"nginx"}},
-		"template":{"metadata":{"labels":{"app":"nginx"}},"spec":{"containers":[{"name":"nginx","image":"nginx"}]}}}}`), deployment))
-	deployment.Name = name
+	deployment := newDeployment(name, "nginx", map[string]string{"app": "nginx"})
 	if owner != nil {
 		deployment.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, ownership.FooKind)}
 	}

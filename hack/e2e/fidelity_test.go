@@ -72,7 +72,7 @@ var fidelityScenarios = []struct {
 	}},
 	{"what exists", func(c *client) {
 		foo, _ := c.create("a")
-		c.foos.Create(c.ctx, newFidelityFoo("a", 1), metav1.CreateOptions{})
+		c.foos.Create(c.ctx, newFoo("a", "a", 1), metav1.CreateOptions{})
 		c.createDeployment("a", foo)
 		foo.Name = "b"
 		c.foos.Create(c.ctx, foo, metav1.CreateOptions{})
@@ -120,7 +120,7 @@ var fidelityScenarios = []struct {
 	{"recreation", func(c *client) {
 		foo, _ := c.create("a")
 		c.foos.Delete(c.ctx, "a", metav1.DeleteOptions{})
-		c.foos.Create(c.ctx, newFidelityFoo("a", 2), metav1.CreateOptions{})
+		c.foos.Create(c.ctx, newFoo("a", "a", 2), metav1.CreateOptions{})
 		c.updateFoo(foo, func(*samplev1alpha1.Foo) {})
 		c.wait("a", func(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) bool {
 			return foo.UID != "" && deployment.UID == ""
@@ -149,7 +149,7 @@ var fidelityScenarios = []struct {
 			c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec = invalid })
 			c.foos.Create(c.ctx, &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: invalid}, metav1.CreateOptions{})
 		}
-		c.foos.Create(c.ctx, newFidelityFoo("Not_A_Name", 1), metav1.CreateOptions{})
+		c.foos.Create(c.ctx, newFoo("Not_A_Name", "Not_A_Name", 1), metav1.CreateOptions{})
 		c.patch(deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(-1)) })
 		c.createDeployment("Not_A_Name", foo)
 	}},

@@ -120,7 +120,7 @@ func shutDown(in *instance, history *history) {
 		}
 		checkLog(in.t, process.log.String())
 	}
-	in.check(history, renewDeadline)
+	in.check(history)
 }
 
 // walkFaults are the faults of an instance, of its connections, or of a component of the cluster. Each takes a while.

@@ -36,7 +36,7 @@ var faultKinds = []kind{
 	}},
 	{"freeze", 1, func(w *walk, s step) string {
 		i, duration := w.current(s.target), s.duration(30*time.Second)
-		i.transport.freeze(duration)
+		i.transport.hold(all, duration)
 		return fmt.Sprintf("freezes the network of %s for %s", i.client, duration)
 	}},
 	{"hold", 4, onWatches(func(w *walk, t *transport, resource string, s step) string {

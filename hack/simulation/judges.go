@@ -358,7 +358,7 @@ func (w *walk) judgeStatus(i *instance, c change) {
 func (w *walk) judgeExit(i *instance, err error) {
 	w.lock.Lock()
 	stopped := i.stopped || w.over
-	calm := w.isTrial && !w.isLesson || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
+	calm := w.isTrial || !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime
 	w.lock.Unlock()
 	w.tell(i.client, "ends: %v", err)
 	if !stopped && err == nil || calm && err != nil {

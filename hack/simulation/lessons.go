@@ -36,7 +36,7 @@ var Lessons = []Lesson{
 // which one it is.
 func (l Lesson) Give(t *testing.T, program Program) (story, broken string) {
 	w := newWalk(script{}, program)
-	w.isTrial, w.isLesson = true, true
+	w.isLesson = true
 	w.inBubble(t, l.instances, func() { l.run(w) })
 	if w.violation != nil {
 		broken = w.violation.promise
@@ -60,10 +60,6 @@ func (w *walk) createAndWait(n int) {
 		d := w.deployment(n)
 		return d != nil && number(d, "status", "availableReplicas") == 1
 	})
-}
-
-func isWriteOf(resource string) func(r *request) bool {
-	return func(r *request) bool { return r.resource == resource && r.isWrite() }
 }
 
 func lessonCreate(w *walk) {
@@ -98,7 +94,7 @@ func lessonError(w *walk) {
 	w.fail(1000, "create", deployments, errInjected)
 	w.act("create", 1, nameCount+1)
 	w.sleep(time.Minute)
-	w.atMost(20, since, "after errors", isWriteOf(deployments))
+	w.atMost(20, since, "after errors", writesDeployments)
 }
 
 func lessonDrift(w *walk) {
@@ -163,7 +159,7 @@ func lessonStatus(w *walk) {
 	_ = w.server.write(user, "update", foos, annotated, "") // Nobody else writes.
 	w.tell(user, "annotates Foo %s", fooName(0))
 	w.sleep(time.Minute)
-	w.atMost(0, since, "although the status is the same", isWriteOf(foos))
+	w.atMost(0, since, "although the status is the same", func(r *request) bool { return r.resource == foos && r.isWrite() })
 }
 
 func lessonElection(w *walk) {
@@ -179,7 +175,7 @@ func lessonElection(w *walk) {
 	w.sleep(5 * soon)
 	clients := map[string]bool{}
 	w.count(since, func(r *request) bool {
-		if isWriteOf(deployments)(r) {
+		if writesDeployments(r) {
 			clients[r.client] = true
 		}
 		return false
@@ -193,7 +189,7 @@ func lessonElection(w *walk) {
 	w.server.lock.Unlock()
 	i := w.instance(leader)
 	w.tell(user, "freezes the network of %s for 1m", leader)
-	i.transport.freeze(time.Minute)
+	i.transport.hold(all, time.Minute)
 	w.act("scale", 0, 4)
 	w.expect(30*soon, "no other instance takes over", func() bool { return w.hasReplicas(0, 5) })
 	w.server.lock.Lock()
@@ -227,5 +223,5 @@ func lessonRename(w *walk) {
 	since := time.Now()
 	w.act("scale", 0, 2)
 	w.sleep(10 * time.Minute)
-	w.atMost(20, since, "that are undone", isWriteOf(deployments))
+	w.atMost(20, since, "that are undone", writesDeployments)
 }

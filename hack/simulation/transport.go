@@ -176,17 +176,18 @@ func (t *transport) isDown() bool {
 	return t.down
 }
 
-// freeze makes everything stand still for a while, and hold the watches of a resource.
-func (t *transport) freeze(duration time.Duration) { t.hold(all, duration) }
+// hold makes the watches of a resource, or everything, stand still for a while.
 func (t *transport) hold(resource string, duration time.Duration) {
-	t.delay(t.until, resource, duration)
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.until[resource] = time.Now().Add(duration)
 }
 
 // cut ends the watches of a resource, or all, and refuses to watch that resource for a while.
 func (t *transport) cut(resource string, duration time.Duration) {
-	t.delay(t.refused, resource, duration)
 	t.lock.Lock()
 	defer t.lock.Unlock()
+	t.refused[resource] = time.Now().Add(duration)
 	for watched, ended := range t.watches {
 		if resource == all || resource == watched {
 			close(ended)
@@ -195,18 +196,12 @@ func (t *transport) cut(resource string, duration time.Duration) {
 	}
 }
 
-// reconnect ends all that freeze, hold and cut have begun.
+// reconnect ends all that hold and cut have begun.
 func (t *transport) reconnect() {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	clear(t.until)
 	clear(t.refused)
-}
-
-func (t *transport) delay(until map[string]time.Time, resource string, duration time.Duration) {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	until[resource] = time.Now().Add(duration)
 }
 
 // pause waits for a time, and longer while the client is frozen or the watches of a resource are held. It returns an error if the request
@@ -317,7 +312,9 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	go func() {
 		defer cancel()
 		defer writer.Close()
-		defer t.ended(r)
+		if t.network.ended != nil {
+			defer t.network.ended(r)
+		}
 		if len(initial) > 0 && t.pause(ctx, ended, t.lag("list of "+r.resource), r.resource) != nil {
 			return
 		}
@@ -353,12 +350,6 @@ func (t *transport) watch(httpRequest *http.Request, r *request) (*http.Response
 	response := respond(httpRequest, http.StatusOK, nil)
 	response.ContentLength, response.Body = -1, reader
 	return response, nil
-}
-
-func (t *transport) ended(r *request) {
-	if t.network.ended != nil {
-		t.network.ended(r)
-	}
 }
 
 // lag returns by how much the next event of a kind lags behind.
