@@ -92,5 +92,5 @@ const labVariants = (() => {
 
   const text = (step) => [step.what, step.why && `(${step.why})`, step.error].filter(Boolean).join(" ");
 
-  return { runs, compare };
+  return { compare };
 })();

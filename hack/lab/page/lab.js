@@ -25,7 +25,7 @@
     stopsBefore: (step) => player.live && tour.stopsBefore(step),
     onStep(step, way) {
       picture.begin(step, reducedMotion.matches ? { ...way, label: "" } : way);
-      follow(step);
+      if (step.kind === "leader") chosenPod = null; // A new leader is shown, whichever pod was chosen.
       caption(step);
       list.draw();
       detail.draw(player.state, player.state.pods.get(shownPod()));
@@ -48,23 +48,21 @@
     },
   });
   const list = new StepList(player, (seq) => go(seq));
-  const detail = new Detail(player, (seq) => go(seq));
-  detail.onChange = () => redraw();
+  const detail = new Detail({ player, onGo: go, onChange: redraw });
   const actions = new Actions((path, body) => {
     if (!player.live) goLive(); // Whoever acts wants to see what follows.
     return post(path, body);
   });
-  const exercises = new Exercises(post);
-  exercises.onChange = () => redraw();
-  exercises.onGo = (seq) => go(seq);
-
-  exercises.onVariant = (id) => {
-    byId("tab-variants").click();
-    variants.show(id);
-  };
+  const exercises = new Exercises({
+    post, onChange: redraw, onGo: go,
+    onVariant(id) {
+      byId("tab-variants").click();
+      variants.show(id);
+    },
+  });
   const tour = new Tour({ post, stop: (atEnd) => { if (atEnd) player.seek(player.steps.length); pause(); redraw(); }, goOn: () => { play(); redraw(); } });
   const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
-  const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && playRecording(recorded.get(id), id);
+  const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && show(recorded.get(id), id);
   const variants = new Variants({
     post,
     onChange: () => redraw(),
@@ -86,11 +84,6 @@
 
   // shownPod is the name of the pod in the picture: the one that was chosen, or else the leader.
   const shownPod = () => player.state.pods.has(chosenPod) ? chosenPod : labState.shown(player.state);
-
-  // follow shows the pod that a leader's step concerns, unless a pod was chosen.
-  function follow(step) {
-    if (step.kind === "leader") chosenPod = null;
-  }
 
   function redraw() {
     const now = performance.now();
@@ -187,30 +180,20 @@
 
   const parse = (text) => text.split("\n").filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
 
-  function playRecording(steps, name) {
+  // show plays the steps of a recording with a name, or live ones.
+  function show(steps, name, live = false) {
     recordingName = name;
     chosenPod = null;
-    player.load(steps, false);
+    player.load(steps, live);
     player.play();
     listKeys();
   }
 
-  function goLive() {
-    recordingName = "";
-    chosenPod = null;
-    player.load(liveSteps, true);
-    player.play();
-    listKeys();
-  }
+  const goLive = () => show(liveSteps, "", true);
 
   function listKeys() {
     const keys = new Set(player.steps.slice(-3000).map((step) => step.key).filter(Boolean));
     if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
-  }
-
-  // offerRecording plays a recording if there is no live lab.
-  async function offerRecording() {
-    playRecording(parse(await (await fetch("recording.jsonl")).text()), "");
   }
 
   const cluster = new Cluster({
@@ -254,7 +237,7 @@
   // fail says why there is no live lab, and plays the recording.
   async function fail(why) {
     lab = { phase: "failed", error: why };
-    await offerRecording();
+    show(parse(await (await fetch("recording.jsonl")).text()), "");
     redraw();
   }
 
@@ -331,7 +314,7 @@
     const [file] = event.target.files;
     if (!file) return;
     try {
-      playRecording(parse(await file.text()), file.name);
+      show(parse(await file.text()), file.name);
     } catch (error) {
       byId("caption").textContent = `${file.name} is not a recording: ${error.message}`;
     }

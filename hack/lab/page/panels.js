@@ -28,8 +28,8 @@ function sentence(step, hasPods) {
 }
 
 class Detail {
-  constructor(player, onGo) {
-    Object.assign(this, { player, onGo, root: byId("detail"), term: null, selected: null });
+  constructor({ player, onGo, onChange }) {
+    Object.assign(this, { player, onGo, onChange, root: byId("detail"), term: null, selected: null });
   }
 
   // draw shows a stop, a step, and a word of the glossary: the selected ones, or else those of the newest step.
@@ -48,7 +48,7 @@ class Detail {
     const terms = about.terms;
     const term = this.term && glossary.terms[this.term] ? this.term : null;
     this.root.replaceChildren(...[
-      element("h2", {}, about.title, this.selected ? element("button", { className: "unpin", title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
+      element("h2", {}, about.title, this.selected ? element("button", { title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
       element("p", {}, about.text),
       pod && stop === "queue" ? queuePicture(pod) : null,
       ...this.aboutItem(pod),
@@ -92,7 +92,7 @@ class Detail {
     const loop = labState.loopOf(state, step.seq);
     return [
       element("h3", {}, `Step ${step.seq}, ${{ wire: "seen on the wire", log: "logged by the controller", inferred: "inferred: follows from client-go's code" }[step.source] || ""}`),
-      element("p", { className: "sentence" }, sentence(step, state.pods.size > 1)),
+      element("p", {}, sentence(step, state.pods.size > 1)),
       step.code ? element("p", {}, element("code", {}, step.code)) : null,
       step.raw ? element("pre", { tabIndex: 0, "aria-label": "The log line or message" }, readable(step.raw)) : null,
       ...(loop ? this.aboutLoop(loop) : []),
@@ -143,8 +143,6 @@ class Detail {
     this.selected = selection;
     this.onChange();
   }
-
-  onChange() {}
 }
 
 // concerns reports whether a step is about a stop of the picture.
@@ -191,7 +189,7 @@ class StepList {
 
   // matches reports whether a step is in the list. Renewals of the Lease are many, and have a picture.
   matches(step) {
-    return step.kind !== "lease" && (!this.filter || [step.key, step.object].some((name) => name && (name === this.filter || labState.short(name) === this.filter || name.includes(this.filter))));
+    return step.kind !== "lease" && (!this.filter || [step.key, step.object].some((name) => name && name.includes(this.filter)));
   }
 
   redraw() {
@@ -219,8 +217,7 @@ class StepList {
       }
       this.root.append(...rows);
     } else {
-      const rows = steps.slice(this.end, position).filter((step) => this.matches(step)).map((step) => this.row(step));
-      this.root.append(...rows);
+      this.root.append(...steps.slice(this.end, position).filter((step) => this.matches(step)).map((step) => this.row(step)));
     }
     this.end = position;
     while (this.root.childElementCount > StepList.rows) this.root.firstElementChild.remove();
@@ -302,14 +299,10 @@ class Actions {
   }
 
   label(field) {
-    return element("label", {}, `${field.label || field.name} `, this.input(field));
-  }
-
-  input(field) {
     const common = { name: field.name, "aria-label": field.name, title: field.name };
-    return field.options
+    return element("label", {}, `${field.label || field.name} `, field.options
       ? element("select", common, field.options.map((option) => element("option", { value: option, selected: option === field.default }, option)))
-      : element("input", { ...common, type: field.type || "text", value: field.default ?? "", min: field.min, max: field.max, autocomplete: "off", spellcheck: false });
+      : element("input", { ...common, type: field.type || "text", value: field.default ?? "", min: field.min, max: field.max, autocomplete: "off", spellcheck: false }));
   }
 
   form(kind, action, isLive) {
@@ -317,49 +310,34 @@ class Actions {
     const form = element("form", { data: { name: action.name } },
       element("button", { disabled: !isLive, title: [action.label, action.command].filter(Boolean).join(": ") }, action.label || action.name),
       (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.label(field)));
-    form.addEventListener("submit", (event) => {
+    form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const values = {};
       for (const field of action.fields || []) {
         const { value } = (shared.has(field) ? shared.form : form).elements[field.name];
         values[field.name] = field.type === "number" ? Number(value) : value;
       }
-      this.run(kind, action.name, values);
+      const { error, command } = await this.post(`${kind}/${action.name}`, values);
+      byId("command-text").textContent = error ? `✕ ${error}` : command;
+      byId("command").hidden = false;
     });
     return form;
-  }
-
-  async run(kind, name, values) {
-    const response = await this.post(`${kind}/${name}`, values);
-    this.showCommand(response.error ? `✕ ${response.error}` : response.command);
-  }
-
-  showCommand(text) {
-    byId("command").hidden = !text;
-    byId("command-text").textContent = text || "";
   }
 }
 
 // The exercises: a task, a question to answer before the explanation is shown, and the check of the lab.
 class Exercises {
-  constructor(post) {
-    Object.assign(this, { post, list: [], open: null, answers: new Map() });
+  constructor({ post, onChange, onGo, onVariant }) {
+    Object.assign(this, { post, onChange, onGo, onVariant, list: [], open: null, answers: new Map() });
   }
 
-  load(list) {
-    this.list = list;
-    this.drawn = null;
-  }
+  load(list) { this.list = list; }
 
   draw(lab) {
     const checks = new Map((lab && lab.exercises || []).map((check) => [check.id, check]));
     const signature = JSON.stringify([this.list.length, this.open, [...this.answers], [...checks], Boolean(lab)]);
     if (signature === this.drawn) return;
     this.drawn = signature;
-    if (this.list.length === 0) {
-      byId("exercises").replaceChildren(element("p", {}, "There are no exercises here."));
-      return;
-    }
     const done = this.list.filter((exercise) => checks.get(exercise.id)?.passed).length;
     byId("exercises").replaceChildren(element("p", {}, lab ? `${done} of ${this.list.length} done` : "The checks need the live lab."),
       ...this.list.flatMap((exercise, index) => {
@@ -396,14 +374,10 @@ class Exercises {
       element("p", {}, exercise.task),
       isLive ? element("button", { onclick: () => this.post(`exercises/${exercise.id}`, { action: check.active ? "stop" : "start" }) }, check.active ? "stop the check" : check.passed ? "check again" : "start the check") : null,
       form,
-      check.passed ? element("p", { className: "passed" }, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
+      check.passed ? element("p", {}, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
       check.active && !check.passed ? element("p", {}, "▸ the lab is watching for it") : null,
       isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), "."] : "") : null,
       isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
       isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);
   }
-
-  onChange() {}
-  onGo() {}
-  onVariant() {}
 }

@@ -16,6 +16,14 @@ function element(tag, properties = {}, ...children) {
   return created;
 }
 
+// svg creates an element of a drawing.
+function svg(tag, attributes, ...children) {
+  const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
+  created.append(...children);
+  return created;
+}
+
 const byId = (id) => document.getElementById(id);
 
 class Picture {
@@ -66,7 +74,6 @@ class Picture {
   }
 
   draw(state, podName, now) {
-    this.root.classList.toggle("empty", !state.seq);
     const pod = state.pods.get(podName);
     this.drawServer(state, pod);
     for (const lane of labState.lanes) this.drawLane(state, pod, lane);
@@ -126,9 +133,9 @@ class Picture {
     const handler = cache && cache.handler;
     const isDeciding = handler && handler.seq === state.seq;
     this.body(`handler-${lane}`, [handler, isDeciding], () => handler ? [
-      element("div", { className: "called", title: handler.object }, element("b", {}, handler.eventType), ` ${brief(handler.object)}`,
+      element("div", { title: handler.object }, element("b", {}, handler.eventType), ` ${brief(handler.object)}`,
         element("span", { className: "soft rv" }, ` rv ${handler.resourceVersion || "–"}`)),
-      element("div", { className: "decision", title: (handler.decisions.at(-1) || {}).why }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
+      element("div", { title: (handler.decisions.at(-1) || {}).why }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
     ] : [element("div", { className: "soft" }, lane === "foos" ? "add, update, delete" : "add, update, delete, tombstone"), element("div", { className: "soft" }, "no event yet")]);
     const watch = this.arrows.get(`watch-${lane}`);
     watch.path.classList.toggle("cut", isCut || watching === "none" || watching === "held");
@@ -191,21 +198,17 @@ class Picture {
   // Arrows and tokens.
 
   createArrows() {
-    const svg = byId("arrows");
-    svg.append(this.svg("defs", {}, this.svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" },
-      this.svg("path", { d: "M0,0.5 8,4 0,7.5z" }))));
-    const [paths, labels] = [this.svg("g", {}), this.svg("g", {})];
-    svg.append(paths, labels);
+    const [paths, labels] = [svg("g", {}), svg("g", {})];
+    const head = { viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" };
+    byId("arrows").append(svg("defs", {}, svg("marker", { id: "head", ...head }, svg("path", { d: "M0,0.5 8,4 0,7.5z" }))), paths, labels);
     const create = (id, label = "", className = "") => {
-      const path = this.svg("path", { class: className, "marker-end": "url(#head)" });
-      const text = this.svg("text", {});
-      text.textContent = label;
-      paths.append(path);
-      labels.append(text);
-      this.arrows.set(id, { id, path, label: text });
+      const arrow = { path: svg("path", { class: className, "marker-end": "url(#head)" }), label: svg("text", {}, label) };
+      paths.append(arrow.path);
+      labels.append(arrow.label);
+      this.arrows.set(id, arrow);
     };
     for (const lane of labState.lanes) {
-      create(`list-${lane}`, "LIST", "list");
+      create(`list-${lane}`, "LIST");
       create(`watch-${lane}`, "WATCH", "watch");
       create(`push-${lane}`);
       create(`set-${lane}`, "1");
@@ -224,13 +227,6 @@ class Picture {
     create("forget", "Forget");
     create("request", "request");
     create("response", "response");
-  }
-
-  svg(tag, attributes, ...children) {
-    const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
-    created.append(...children);
-    return created;
   }
 
   // layOut draws the arrows between the boxes as they are now.
@@ -285,22 +281,20 @@ class Picture {
   }
 
   layOutQueue({ processing, waiting, delayed, limiter, worker }) {
-    const y = (box) => box.y;
     const up = (id, box, offset, label) => this.place(id, [[box.x + offset, worker.t], [box.x + offset, box.b]], label);
     const under = (box) => (box.b + worker.t) / 2 + 6;
+    this.place("get", [[waiting.l, waiting.y], [processing.r, processing.y]], [(waiting.l + processing.r) / 2, waiting.y - 5]);
     if (this.narrow) { // Processing and waiting are above the rate limiter and delayed.
       const side = processing.l;
-      this.place("get", [[waiting.l, y(waiting)], [processing.r, y(processing)]], [(waiting.l + processing.r) / 2, y(waiting) - 5]);
       this.place("take", [[side, processing.y + 12], [side - 9, processing.y + 12], [side - 9, worker.t]], [side + 4, worker.t - 4]);
       this.place("done", [[side - 17, worker.t], [side - 17, processing.y - 4], [side, processing.y - 4]]);
       this.place("ready", [[delayed.x, delayed.t], [delayed.x, waiting.b]], [delayed.x + 16, (delayed.t + waiting.b) / 2 + 4]);
-      this.place("retry", [[limiter.r, y(limiter)], [delayed.l, y(delayed)]]);
+      this.place("retry", [[limiter.r, limiter.y], [delayed.l, delayed.y]]);
     } else {
-      this.place("get", [[waiting.l, y(waiting)], [processing.r, y(processing)]], [(waiting.l + processing.r) / 2, y(waiting) - 5]);
       this.place("take", [[processing.x - 14, processing.b], [processing.x - 14, worker.t]], [processing.x - 30, under(processing)]);
       this.place("done", [[processing.x + 14, worker.t], [processing.x + 14, processing.b]], [processing.x + 34, under(processing)]);
-      this.place("ready", [[delayed.l, y(delayed)], [waiting.r, y(waiting)]], [(delayed.l + waiting.r) / 2, y(waiting) - 5]);
-      this.place("retry", [[limiter.l, y(limiter)], [delayed.r, y(delayed)]]);
+      this.place("ready", [[delayed.l, delayed.y], [waiting.r, waiting.y]], [(delayed.l + waiting.r) / 2, waiting.y - 5]);
+      this.place("retry", [[limiter.l, limiter.y], [delayed.r, delayed.y]]);
     }
     const [left, right] = this.narrow ? [-34, 28] : [-16, 20];
     up("requeueAfter", delayed, this.narrow ? 20 : 0, [delayed.x + (this.narrow ? 48 : -28), under(delayed)]);
@@ -359,9 +353,8 @@ class Picture {
     if (arrows.length === 0 || !travel.label) return;
     const text = travel.label.length > 34 ? travel.label.slice(0, 33) + "…" : travel.label;
     const width = 12 + text.length * 6.3;
-    const label = this.svg("text", { "text-anchor": "middle", y: 4 });
-    label.textContent = text;
-    const group = this.svg("g", { class: `token ${step.source}` }, this.svg("rect", { x: -width / 2, y: -9, width, height: 18, rx: 9 }), label);
+    const group = svg("g", { class: `token ${step.source}` }, svg("rect", { x: -width / 2, y: -9, width, height: 18, rx: 9 }),
+      svg("text", { "text-anchor": "middle", y: 4 }, text));
     byId("tokens").append(group);
     this.token = { group, width, arrows, reverse: travel.reverse, lengths: arrows.map((arrow) => arrow.path.getTotalLength()) };
     this.progress(0);
@@ -390,7 +383,7 @@ class Picture {
     this.light();
     for (const { arrow } of travels) {
       if (!arrow || !this.arrows.has(arrow)) continue;
-      const count = this.counts.get(arrow) || { number: 0, text: this.svg("text", { class: "count", "text-anchor": "middle" }) };
+      const count = this.counts.get(arrow) || { number: 0, text: svg("text", { class: "count", "text-anchor": "middle" }) };
       count.number++;
       count.until = now + 900;
       this.counts.set(arrow, count);

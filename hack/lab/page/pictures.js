@@ -23,24 +23,15 @@ function drawLease(state, now) {
   const x = (time) => Math.max(0, Math.min(width, (time - now + past) / (past + future) * width));
   const names = [...state.pods.keys()].sort();
   const y = (pod) => 4 + rowHeight * names.indexOf(pod);
-  const shape = (tag, attributes) => {
-    const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
-    return created;
-  };
-  const text = (content, left, top) => {
-    const created = shape("text", { x: left, y: top });
-    created.textContent = content;
-    return created;
-  };
   const newest = state.leases.at(-1);
-  const bar = (from, until, pod, className) => shape("rect", { class: className, x: 14 + x(from), y: y(pod), width: Math.max(1, x(until) - x(from)), height: 9 });
+  const bar = (from, until, pod, className) =>
+    svg("rect", { class: className, x: 14 + x(from), y: y(pod), width: Math.max(1, x(until) - x(from)), height: 9 });
   const left = Math.max(0, newest.until - now);
-  const svg = shape("svg", { viewBox: `0 0 ${width + 16} ${rowHeight * names.length + 6}`, role: "img", "aria-label": "The Lease" });
-  svg.append(...names.map((name) => text(name, 2, y(name) + 9)),
+  const drawing = svg("svg", { viewBox: `0 0 ${width + 16} ${rowHeight * names.length + 6}`, role: "img", "aria-label": "The Lease" },
+    ...names.map((name) => svg("text", { x: 2, y: y(name) + 9 }, name)),
     ...(newest.until > now ? [bar(newest.at, newest.until, newest.pod, "valid")] : []),
     ...state.leases.filter(({ at }) => at > now - past).map(({ pod, at }) => bar(at, at, pod, "renewal")),
-    shape("line", { class: "now", x1: 14 + x(now), x2: 14 + x(now), y1: 0, y2: rowHeight * names.length + 4 }));
+    svg("line", { class: "now", x1: 14 + x(now), x2: 14 + x(now), y1: 0, y2: rowHeight * names.length + 4 }));
   const holder = newest.until === newest.at ? `pod ${newest.pod} has released the Lease` : left > 0 ? `pod ${newest.pod} holds the Lease for another ${seconds(left)}` : "the Lease has expired";
-  root.replaceChildren(element("b", {}, "Leader election: "), holder, svg);
+  root.replaceChildren(element("b", {}, "Leader election: "), holder, drawing);
 }

@@ -22,7 +22,6 @@ const labState = (() => {
     listed: new Map(), // What the list has so far that is being received.
     resourceVersion: 0,
     handler: null,
-    calls: 0,
   });
 
   const newPod = (name) => ({
@@ -32,7 +31,7 @@ const labState = (() => {
     retries: new Map(), // What the rate limiter remembers: key -> failures.
     workers: [],
     open: new Map(), // Requests without a response: seq -> request.
-    requests: 0, syncs: 0, held: 0,
+    requests: 0, held: 0,
     quiet: { since: null, syncs: 0, resyncs: 0 },
   });
 
@@ -43,7 +42,7 @@ const labState = (() => {
     pods: new Map(),
     loops: new Map(), // Writes on their way back through the watch: lane/object@resourceVersion -> loop.
     faults: new Map(), // Those that last: name -> the step that injected it.
-    act: null, fault: null,
+    act: null,
     leases: [], // The newest renewals: by which pod, at what time, and until when they last.
   });
 
@@ -106,20 +105,26 @@ const labState = (() => {
     });
   }
 
-  // A key may be delayed twice: with high and with low priority.
-  const delayedId = ({ key, priority }) => (priority === "low" ? `${key} low` : key);
-
-  // delay adds a key to those that wait for a time. Of several times with the same priority the earliest one counts.
-  function delay(pod, step, fields) {
-    const delayed = pod.delayed.get(delayedId(step));
+  // delay adds a key to those that wait for a time. Of several times with high priority the earliest one counts, of those with low priority each.
+  function delay(pod, step) {
+    const id = step.priority === "low" ? `${step.key} low ${step.seq}` : step.key;
+    const delayed = pod.delayed.get(id);
     const due = ms(step.time) + 1000 * (step.delay || 0);
-    pod.delayed.set(delayedId(step), {
+    pod.delayed.set(id, {
       key: step.key,
       due: delayed ? Math.min(delayed.due, due) : due,
       changes: (delayed ? delayed.changes : 0) + 1,
       reasons: [...(delayed ? delayed.reasons : []), ...(step.why ? [step.why] : [])].slice(-5),
-      ...fields,
     });
+  }
+
+  // elapse ends the first delay of a key with a priority, and returns it.
+  function elapse(pod, { key, priority }) {
+    const ids = [...pod.delayed.keys()].filter((id) => (priority === "low" ? id.startsWith(`${key} low `) : id === key));
+    const [id] = ids.sort((a, b) => pod.delayed.get(a).due - pod.delayed.get(b).due);
+    const delayed = pod.delayed.get(id);
+    pod.delayed.delete(id);
+    return delayed;
   }
 
   const workerOf = (pod, step) => pod.workers.findIndex((worker) => (step.worker ? worker.number === step.worker : worker.key === step.key));
@@ -147,11 +152,11 @@ const labState = (() => {
     },
 
     watchStart({ step, cache }) {
-      Object.assign(cache.reflector, { phase: step.eventType === "list" ? "listing" : "watching", from: step.resourceVersion, why: null });
+      cache.reflector.phase = step.eventType === "list" ? "listing" : "watching";
       cache.listed.clear();
     },
     listed({ state, step, cache, lane }) {
-      Object.assign(cache.reflector, { phase: "watching", count: step.count });
+      cache.reflector.phase = "watching";
       state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
     },
     watchEvent({ state, step, cache, lane }) {
@@ -166,8 +171,8 @@ const labState = (() => {
         cache.resourceVersion = Math.max(cache.resourceVersion, version(step.resourceVersion));
       }
     },
-    watchEnd({ cache, step }) {
-      Object.assign(cache.reflector, { phase: "ended", why: step.why || null });
+    watchEnd({ cache }) {
+      cache.reflector.phase = "ended";
     },
     // In slow motion an event waits before the Reflector gets it, and a request before the API server does.
     held({ pod, cache, step }) {
@@ -180,7 +185,7 @@ const labState = (() => {
     },
 
     fifoPush({ cache, step }) {
-      cache.fifo.push({ object: step.object, eventType: step.eventType, resourceVersion: step.resourceVersion, count: step.count, seq: step.seq });
+      cache.fifo.push({ object: step.object, eventType: step.eventType, count: step.count });
     },
     fifoPop({ cache, step }) {
       const index = cache.fifo.findIndex((item) => item.object === step.object && item.eventType === step.eventType);
@@ -196,7 +201,6 @@ const labState = (() => {
     },
 
     handler({ cache, pod, lane, step }) {
-      cache.calls++;
       cache.handler = { object: step.object, eventType: step.eventType, resourceVersion: step.resourceVersion, seq: step.seq, decisions: [] };
       pod.lastHandler = lane;
     },
@@ -217,15 +221,14 @@ const labState = (() => {
     },
     queueAddAfter({ pod, step }) {
       if (!isByWorker(pod, step)) decide(pod, step, { queued: true, key: step.key, why: step.why, delay: step.delay });
-      delay(pod, step, {});
+      delay(pod, step);
     },
     queueAddRateLimited({ pod, step }) {
-      pod.retries.set(step.key, step.retries || (pod.retries.get(step.key) || 0) + 1);
-      delay(pod, step, { retries: pod.retries.get(step.key) });
+      pod.retries.set(step.key, step.retries);
+      delay(pod, step);
     },
     queueReady({ pod, step }) {
-      const delayed = pod.delayed.get(delayedId(step));
-      pod.delayed.delete(delayedId(step));
+      const delayed = elapse(pod, step);
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
         set(pod.processing, step.key, { again: processing.again + 1 });
@@ -237,10 +240,9 @@ const labState = (() => {
       const waiting = pod.waiting.get(step.key);
       pod.waiting.delete(step.key);
       pod.processing.set(step.key, {
-        key: step.key, worker: step.worker, again: 0, since: ms(step.time), priority: "high", reasons: [],
-        changes: waiting ? waiting.changes : 1, cause: waiting ? waiting.reasons.at(-1) : "",
+        key: step.key, worker: step.worker, again: 0, priority: "high", reasons: [], cause: waiting ? waiting.reasons.at(-1) : "",
       });
-      setWorker(pod, step, { key: step.key, trail: [], request: null });
+      setWorker(pod, step, { key: step.key, trail: [] });
     },
     queueForget({ pod, step }) {
       pod.retries.delete(step.key);
@@ -252,10 +254,6 @@ const labState = (() => {
       if (step.merged === "processing" || (processing && processing.again > 0)) {
         wait(pod, { ...step, priority: step.priority || "high" }, processing ? processing.reasons.at(-1) : "", processing ? processing.again : 1);
       }
-    },
-    queueReset({ pod }) {
-      for (const field of ["waiting", "delayed", "processing", "retries", "open"]) pod[field].clear();
-      pod.workers = pod.workers.map((worker) => ({ ...worker, key: null, trail: [] }));
     },
 
     workersStarted({ pod, step }) {
@@ -269,55 +267,35 @@ const labState = (() => {
       const processing = pod.processing.get(step.key);
       // The first steps may be missing.
       if (![...state.pods.values()].some((other) => other.leader)) pod.leader = true;
-      pod.syncs++;
       pod.quiet.syncs++;
       if (processing && processing.cause === "resync") pod.quiet.resyncs++;
       // A handler may have called Forget.
       if (step.retries) pod.retries.set(step.key, step.retries);
       else pod.retries.delete(step.key);
-      setWorker(pod, step, { key: step.key, trail: [], since: ms(step.time) });
+      setWorker(pod, step, { key: step.key, trail: [] });
     },
     sync({ pod, step }) {
-      trail(pod, step, { result: step.result, what: step.what, lane: step.lane, seq: step.seq });
+      trail(pod, step, { result: step.result, what: step.what, lane: step.lane });
     },
     syncEnd({ pod, step }) {
-      const worker = pod.workers[workerOf(pod, step)];
-      setWorker(pod, step, {
-        request: null,
-        last: { key: step.key, result: step.result, duration: step.duration, seq: step.seq, trail: worker ? worker.trail : [] },
-      });
+      setWorker(pod, step, { last: { key: step.key, result: step.result, duration: step.duration } });
     },
 
     request({ pod, step }) {
       if (!pod) return;
-      pod.open.set(step.seq, { verb: step.verb, resource: step.resource, object: step.object, key: step.key, time: ms(step.time) });
+      pod.open.set(step.seq, { verb: step.verb, resource: step.resource, object: step.object, key: step.key });
       if (isBackground(step)) return;
       pod.requests++;
       pod.quiet = { since: ms(step.time), syncs: 0, resyncs: 0 };
-      if (step.key) trail(pod, step, { result: "request", what: `${step.verb} ${step.resource}`, seq: step.seq });
+      if (step.key) trail(pod, step, { result: "request", what: `${step.verb} ${step.resource}` });
     },
-    response({ pod, step }) {
-      if (!pod) return;
-      const request = pod.open.get(step.request);
-      pod.open.delete(step.request);
-      if (isBackground(step)) return;
-      pod.quiet.since = ms(step.time);
-      const key = step.key || (request && request.key);
-      if (key) trail(pod, { ...step, key }, { result: step.status < 300 ? "ok" : "refused", what: String(step.status), seq: step.seq });
-    },
-    noResponse({ pod, step }) {
-      if (!pod) return;
-      const request = pod.open.get(step.request);
-      pod.open.delete(step.request);
-      const key = step.key || (request && request.key);
-      if (key) trail(pod, { ...step, key }, { result: "refused", what: "no response", seq: step.seq });
-    },
+    response: answered,
+    noResponse: answered,
 
     act({ state, step }) {
       state.act = step;
     },
     fault({ state, step }) {
-      state.fault = step;
       for (const key of [...state.faults.keys()]) {
         if ((endedBy[key.split("/")[0]] || []).includes(step.name)) state.faults.delete(key);
       }
@@ -353,6 +331,18 @@ const labState = (() => {
     },
   };
 
+  // answered ends a request. A response that was lost has no status.
+  function answered({ pod, step }) {
+    if (!pod) return;
+    const request = pod.open.get(step.request);
+    pod.open.delete(step.request);
+    if (isBackground(step)) return;
+    pod.quiet.since = ms(step.time);
+    const key = step.key || (request && request.key);
+    const entry = { result: step.status < 300 ? "ok" : "refused", what: step.status ? String(step.status) : "no response" };
+    if (key) trail(pod, { ...step, key }, entry);
+  }
+
   function trail(pod, step, entry) {
     const worker = pod.workers[workerOf(pod, { key: step.key })];
     if (worker && step.key) setWorker(pod, { key: step.key }, { trail: [...worker.trail, entry] });
@@ -367,7 +357,7 @@ const labState = (() => {
     const lane = step.lane || pod.lastHandler;
     const cache = pod.lanes[lane];
     if (!cache || !cache.handler) return;
-    cache.handler = { ...cache.handler, decisions: [...cache.handler.decisions, { ...decision, seq: step.seq }].slice(-3) };
+    cache.handler = { ...cache.handler, decisions: [...cache.handler.decisions, decision].slice(-3) };
   }
 
   // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync. It
@@ -376,7 +366,7 @@ const labState = (() => {
     const id = (at) => `${step.pod}/${lane}/${step.object}@${at}`;
     if (step.kind === "response" && isWrite(step) && step.status < 300 && step.resourceVersion && lane) {
       set(state.loops, id(step.resourceVersion), {
-        lane, object: step.object, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
+        lane, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
         request: step.request, response: step.seq,
       });
       if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
@@ -386,7 +376,7 @@ const labState = (() => {
     if (stage && step.object && step.resourceVersion) {
       // The event may be faster than the response, which completes the loop then.
       if (stage === "event" && !step.echo && !state.loops.has(id(step.resourceVersion))) {
-        state.loops.set(id(step.resourceVersion), { early: true, lane, object: step.object, resourceVersion: step.resourceVersion });
+        state.loops.set(id(step.resourceVersion), {});
         if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
       }
       const loop = state.loops.get(id(step.resourceVersion));
@@ -446,7 +436,6 @@ const labState = (() => {
     const by = step.lane || (pod && pod.lastHandler) || "foos";
     const echo = ["watchEvent", "indexerSet"].includes(step.kind) && isEcho(pod, step) ? "↺ " : "";
     const object = short(step.object), key = short(step.key);
-    const worker = step.worker || (pod && (pod.processing.get(step.key) || {}).worker) || 1;
     switch (step.kind) {
       case "stored": return { stop: "api-server" };
       case "watchStart": return { arrow: at("watch"), reverse: true, label: step.eventType === "list" ? "LIST + WATCH" : `WATCH from ${step.resourceVersion || "…"}` };
@@ -461,24 +450,21 @@ const labState = (() => {
       case "handler": return { arrow: at("call"), label: `${step.eventType} ${object}` };
       case "notEnqueued": return { stop: `handler-${by}` };
       case "queueAdd": return { arrow: `add-${by}`, label: key };
-      case "queueAddAfter": return pod && isByWorker(pod, step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s`, worker }
+      case "queueAddAfter": return pod && isByWorker(pod, step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s` }
         : { arrow: `addAfter-${by}`, label: `${key} in ${step.delay} s` };
-      case "queueAddRateLimited": return { arrow: "requeue", label: `${key}: failure ${step.retries || ""}`, worker };
+      case "queueAddRateLimited": return { arrow: "requeue", label: `${key}: failure ${step.retries}` };
       case "queueReady": return { arrow: "ready", label: key };
-      case "queueGet": return { arrow: "get", label: key, worker };
-      case "queueForget": return { arrow: "forget", label: "Forget", worker };
-      case "queueDone": return { arrow: "done", label: step.merged === "processing" ? "Done: again" : "Done", worker };
-      case "syncStart": case "syncEnd": case "workersStarted": case "workersStopped": return { stop: "worker", worker };
-      case "sync":
-        if (["read", "missing", "gone"].includes(step.result)) {
-          const read = step.lane || (/deployment/i.test(step.what || "") ? "deployments" : "foos");
-          return { arrow: `read-${read}`, label: step.result === "read" ? short(step.object || step.key) : "not found", worker };
-        }
-        return { stop: "worker", worker };
-      case "request": return isBackground(step) ? { stop: "api-server", quiet: true } : { arrow: "request", label: `${step.verb.toUpperCase()} ${step.resource} ${object}`, worker };
+      case "queueGet": return { arrow: "get", label: key };
+      case "queueForget": return { arrow: "forget", label: "Forget" };
+      case "queueDone": return { arrow: "done", label: step.merged === "processing" ? "Done: again" : "Done" };
+      case "syncStart": case "syncEnd": case "workersStarted": case "workersStopped": return { stop: "worker" };
+      case "sync": return ["read", "missing", "gone"].includes(step.result)
+        ? { arrow: at("read"), label: step.result === "read" ? short(step.object || step.key) : "not found" } : { stop: "worker" };
+      case "request": return isBackground(step) ? { stop: "api-server", quiet: true }
+        : { arrow: "request", label: `${step.verb.toUpperCase()} ${step.resource} ${object}` };
       case "response": return isBackground(step) ? { stop: "api-server", quiet: true }
-        : { arrow: "response", label: `${step.status}${step.resourceVersion ? ` rv ${step.resourceVersion}` : ""}`, worker };
-      case "noResponse": return { arrow: "response", label: "no response", worker };
+        : { arrow: "response", label: `${step.status}${step.resourceVersion ? ` rv ${step.resourceVersion}` : ""}` };
+      case "noResponse": return { arrow: "response", label: "no response" };
       case "act": return { stop: "api-server" };
       case "lease": case "log": return { stop: "none", quiet: true };
       default: return { stop: { queue: "queue", worker: "worker", sync: "worker", request: "worker", response: "worker", "api-server": "api-server" }[step.stop] ||
@@ -486,5 +472,5 @@ const labState = (() => {
     }
   }
 
-  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, laneOf, isBackground, isWrite };
+  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
 })();

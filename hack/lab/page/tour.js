@@ -95,7 +95,7 @@ class Tour {
   get station() { return tourStations[this.at]; }
 
   async begin(at) {
-    Object.assign(this, { at, asked: false, answer: null, passed: false });
+    Object.assign(this, { at, asked: false, answer: null, passed: false, isThenDone: false });
     this.draw();
     if (!this.isOpen) return;
     await this.do(this.station.act);
@@ -139,11 +139,11 @@ class Tour {
     const { title, watch, question, choices, answer, explanation } = this.station;
     const isLast = this.at === tourStations.length - 1;
     this.root.replaceChildren(...[
-      element("h2", {}, `${this.at + 1} of ${tourStations.length}: ${title}`, element("button", { className: "unpin", onclick: () => this.end() }, "end the tour")),
+      element("h2", {}, `${this.at + 1} of ${tourStations.length}: ${title}`, element("button", { onclick: () => this.end() }, "end the tour")),
       element("p", {}, watch),
       this.asked ? element("p", {}, element("b", {}, question)) : null,
-      ...(this.asked ? choices.map((choice, index) => element("button", {
-        className: "choice", disabled: this.answer !== null, onclick: () => { this.answer = index; this.draw(); } },
+      ...(this.asked ? choices.map((choice, index) => element("button",
+        { disabled: this.answer !== null, onclick: () => { this.answer = index; this.draw(); } },
         this.answer === null ? "" : index === answer ? "✓ " : index === this.answer ? "✕ " : "", choice)) : []),
       this.answer !== null ? element("p", {}, element("b", {}, this.answer === answer ? "Right. " : "Not so. "), explanation) : null,
       this.answer !== null ? element("button", { className: "primary", onclick: () => this.goOnTo(this.at + 1) }, isLast ? "to the exercises" : "go on") : null,

@@ -16,11 +16,7 @@ class Variants {
     Object.assign(this, { post, onChange, onShow, onPlay, onGo, stepsOf, list: [], open: null, isPictureShown: false, phase: null });
   }
 
-  load(list) {
-    this.list = list;
-    this.drawn = null;
-  }
-
+  load(list) { this.list = list; }
   find(id) { return this.list.find((variant) => variant.id === id); }
 
   show(id) {

@@ -91,6 +91,10 @@ func TestExercises(t *testing.T) {
 		"tombstone": func(p *page) {
 			p.fault("cutWatch", "lane", "deployments")
 			p.receive("the end of the watch", isWatchEnded)
+			p.catchUp()
+			if reflector := p.text("#reflector-deployments"); !contains(reflector, "watch cut") {
+				p.Errorf("the Reflector of Deployments: %s", reflector)
+			}
 			p.on("deleteDeployment")
 			p.receive("the deletion", `step.kind === "stored" && step.eventType === "DELETED"`)
 			p.fault("healWatch", "relist", "yes")
@@ -135,8 +139,16 @@ func TestExercises(t *testing.T) {
 			p.do("acts", "deleteDeployment", map[string]string{"name": "taken"})
 		},
 		"killed": func(p *page) {
-			p.runTwo()
+			leader := p.runTwo()
 			p.fault("killLeader")
+			p.receive("another leader", fmt.Sprintf(`step.kind === "leader" && step.pod !== %q`, leader))
+			p.catchUp()
+			if pods := p.text("#pods"); !contains(pods, fmt.Sprintf("pod %s: ✕ ended", leader), "● leader") {
+				p.Errorf("the pods: %s", pods)
+			}
+			if shown := p.get("lab.shownPod"); shown == leader {
+				p.Errorf("the picture still shows pod %s", leader)
+			}
 		},
 		"deposed": func(p *page) {
 			leader := p.runTwo()

@@ -12,23 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/dop251/goja"
 )
-
-// newComparison returns a JavaScript engine that can compare runs.
-func newComparison(t *testing.T, steps []map[string]any) *goja.Runtime {
-	t.Helper()
-	engine := newEngine(t, steps)
-	script, err := os.ReadFile("../page/compare.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := engine.RunScript("compare.js", string(script)); err != nil {
-		t.Fatal(err)
-	}
-	return engine
-}
 
 // runsOfTwo are two runs of a scenario: the controller creates, and the variant creates twice and never patches.
 const runsOfTwo = `
@@ -52,7 +36,7 @@ const runsOfTwo = `
 	{"kind":"variantEnd","name":"v","stop":"fault"}`
 
 func TestStateOfVariants(t *testing.T) {
-	engine := newComparison(t, parseSteps(t, runsOfTwo))
+	engine := newEngine(t, parseSteps(t, runsOfTwo))
 	for script, want := range map[string]string{
 		`.rows`:                           `[["create deployments",1,2],["patch deployments",1,0],["writes of Foos and Deployments",2,2],["syncs",1,0]]`,
 		`.ends.map((end) => end[0].what)`: `["3 replicas","1 replicas"]`,
@@ -97,7 +81,7 @@ func TestStateOfManyRequests(t *testing.T) {
 		}
 		lines.WriteString(`{"kind":"variantEnd","name":"v","stop":"fault"}` + "\n")
 	}
-	engine := newComparison(t, parseSteps(t, lines.String()))
+	engine := newEngine(t, parseSteps(t, lines.String()))
 	got := evaluate(t, engine, `(() => {
 		const [, rows] = labVariants.compare(steps, { id: "v", scenario: { wrong: { step: { object: "default/variant-250" } } } }).traces;
 		return [rows.length < 150, rows.some((row) => row.isWrong), rows[0].text, rows.at(-1).text, rows.filter((row) => row.text === "…").length].join();
@@ -131,7 +115,7 @@ func TestRecordingsOfVariants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		engine := newComparison(t, parseSteps(t, string(lines)))
+		engine := newEngine(t, parseSteps(t, string(lines)))
 		setJSON(t, engine, "catalogue", catalogue)
 		script := fmt.Sprintf(`(() => {
 			const compared = labVariants.compare(steps, catalogue.find(({ id }) => id === %q));
