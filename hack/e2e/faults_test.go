@@ -106,26 +106,6 @@ func TestWriteFaults(t *testing.T) {
 	}
 }
 
-// TestRestartWithStaleCache restarts the controller after a change, against an API server whose watch cache is in the state before it.
-func TestRestartWithStaleCache(t *testing.T) {
-	t.Parallel()
-	in := startBehindNewProxy(t, user)
-	createReadyFoo(t, in.namespace, "foo", "first", 1)
-	in.stableWrites(t)
-	in.proxy.ServeStale("foos", "deployments")
-	rename(t, in.namespace, "foo", "second")
-	waitForDeployments(t, in.namespace, "second")
-	in.stableWrites(t)
-
-	history := watchHistory(t, in.namespace)
-	in.proxy.ResetRequests()
-	in.restart()
-	in.waitForLog("Started workers")
-	t.Logf("writes from the stale cache: %q", in.stableWrites(t))
-	in.proxy.ServeCurrent()
-	in.verify(t, history, "second", 1, renameWrites) // Writes from the stale cache have to be reverted.
-}
-
 // A prune that fails does not keep the status from being written.
 func TestFailedPruneIsReported(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 
 // Close closes all connections and stops the proxy.
 func (p *Proxy) Close() {
-	p.watches.releaseAll()
+	p.ResumeWatches()
 	p.CloseConnections()
 	p.server.Close()
 }
@@ -185,10 +185,10 @@ type requestKey struct{}
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	request := r.Context().Value(requestKey{}).(*Request)
 	if request.Verb == "watch" {
-		p.watches.serve(w, r, request.Resource, p.reverse)
-		return
-	}
-	if request.Verb != "list" && request.Resource != "" {
+		ctx, end := p.watches.begin(r.Context(), request.Resource)
+		defer end()
+		r = r.WithContext(ctx)
+	} else if request.Verb != "list" && request.Resource != "" {
 		p.lock.Lock()
 		p.requests = append(p.requests, request)
 		p.lock.Unlock()
