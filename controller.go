@@ -406,7 +406,7 @@ func (c *Controller) syncDeployment(
 		return syncResult{stalled: foostatus.NameConflict(name)}, nil
 	case found.DeletionTimestamp != nil:
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
-		return syncResult{deployment: found}, nil
+		return syncResult{deployment: found, stalled: foostatus.Reported(foo, foostatus.DeploymentOverridden)}, nil
 	default:
 		logger.V(4).Info("Read Deployment from the cache", "resourceVersion", found.ResourceVersion)
 	}

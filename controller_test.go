@@ -104,6 +104,10 @@ func TestSyncHandler(t *testing.T) {
 		labelsOverridden   = `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`
 		replicasOverridden = "spec.replicas: desired 2, found 9"
 	)
+	overridden := func(object metav1.Object) {
+		foo := object.(*samplev1alpha1.Foo)
+		foo.Status = foostatus.New(foo, drifted, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: replicasOverridden})
+	}
 	extended := func(object metav1.Object) {
 		object.GetLabels()["team"] = "a"
 		template := &object.(*appsv1.Deployment).Spec.Template
@@ -189,6 +193,8 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{patchReplicas}, err: "has been modified", ready: isAvailable},
 		{name: "Deployment being deleted", given: objects{newFoo(observed), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)},
 			requests: []string{updateStatus}, ready: isProgressing},
+		{name: "overridden Deployment being deleted", given: objects{newFoo(overridden), newDeploymentFor(newFoo(), available, withReplicas(9), deleting)},
+			err: replicasOverridden, ready: isOverridden},
 		{name: "admission changes the image", given: objects{newFoo()},
 			responses: responses{createDeployment: mutating(withImage("mirror/nginx"))},
 			requests:  []string{createDeployment, updateStatus}, err: imageOverridden, events: overriddenEvent + imageOverridden, ready: isOverridden},
