@@ -71,13 +71,18 @@ func (i *instance) delivered(eventType watch.EventType, resource string, o *obje
 
 // learn records an object, unless a newer one is known: a response may be late.
 func (i *instance) learn(resource string, o *object, watched bool) {
-	version := func(o *object) int64 {
-		v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64) // The API server has assigned it.
-		return v
-	}
-	if last := i.objects[resource+" "+o.GetName()].object; last == nil || version(last) < version(o) {
+	if last := i.objects[resource+" "+o.GetName()].object; version(last) < version(o) {
 		i.objects[resource+" "+o.GetName()] = known{o, time.Now(), watched}
 	}
+}
+
+// version returns the resourceVersion of an object that the API server has, and 0 for nil.
+func version(o *object) int64 {
+	if o == nil {
+		return 0
+	}
+	v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	return v
 }
 
 // responded records a response that the instance gets.
@@ -235,6 +240,11 @@ func (w *walk) judgeCommit(c change) {
 				w.violated("who writes", "%s releases the Lease while a sync still runs: %s", i.client, r)
 			}
 		}
+		if holderOf(c.new) == i.identity && holderOf(c.old) != i.identity {
+			for foo, written := range w.statuses {
+				w.lateStatus[foo] = version(i.objects[foos+" "+foo].object) < written
+			}
+		}
 		return
 	}
 	if lease := w.server.sorted(leases, ""); len(lease) > 0 && holderOf(lease[0]) != i.identity {
@@ -246,6 +256,8 @@ func (w *walk) judgeCommit(c change) {
 	}
 	switch c.request.resource {
 	case foos:
+		w.statuses[c.request.name] = c.resourceVersion
+		delete(w.lateStatus, c.request.name)
 		w.judgeStatus(i, c)
 	case deployments:
 		w.judgeDeployment(i, c)
@@ -366,8 +378,8 @@ func (w *walk) judgeExit(i *instance, err error) {
 	}
 }
 
-// judgeState returns what is not as the Foos desire, or nothing.
-func (w *walk) judgeState() string {
+// judgeState returns what is not as the Foos desire, and of which one, or nothing.
+func (w *walk) judgeState() (name, differs string) {
 	w.server.lock.Lock()
 	defer w.server.lock.Unlock()
 	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
@@ -381,14 +393,14 @@ func (w *walk) judgeState() string {
 	for _, o := range w.server.sorted(foos, "") {
 		foo := as[samplev1alpha1.Foo](o)
 		if differs := judgeFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
-			return fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
+			return foo.Name, fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
 		}
 		delete(controlled, foo.UID)
 	}
 	for _, names := range controlled {
-		return fmt.Sprintf("the controller of Deployments %s does not exist", strings.Join(names, ", "))
+		return "", fmt.Sprintf("the controller of Deployments %s does not exist", strings.Join(names, ", "))
 	}
-	return ""
+	return "", ""
 }
 
 // judgeFoo returns what of a Foo is not as desired, or nothing. d is the Deployment of the desired name, or nil, and controlled are the
@@ -434,7 +446,7 @@ func (w *walk) steadyState(because string, duration time.Duration, counts func(r
 	if len(made) > 0 {
 		w.violated("steady state", "%s, and %s makes a request: %s", because, made[0].client, made[0])
 	}
-	if differs := w.judgeState(); differs != "" {
+	if _, differs := w.judgeState(); differs != "" {
 		w.violated("stability", "%s, and %s", because, differs)
 	}
 }

@@ -64,8 +64,10 @@ type walk struct {
 	requestFault  func(id string, r *request) fault
 	eventLag      func(event string) time.Duration
 	deposedWrote  bool
-	calmSince     time.Time // Since then no fault happens.
-	happened      int       // how many actions and faults
+	statuses      map[string]int64 // by Foo, the resourceVersion of the last status that an instance has written
+	lateStatus    map[string]bool  // the Foos whose last status the leader did not know when it began to lead
+	calmSince     time.Time        // Since then no fault happens.
+	happened      int              // how many actions and faults
 	faults        map[string]fault
 	requests      []*request           // those of the instances, without bodies
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
@@ -76,7 +78,7 @@ type walk struct {
 func newWalk(s script, program Program) *walk {
 	return &walk{
 		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
-		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{},
+		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{}, statuses: map[string]int64{}, lateStatus: map[string]bool{},
 	}
 }
 
@@ -183,22 +185,22 @@ func (w *walk) calm() {
 }
 
 func (w *walk) waitUntilReconciled(timeout time.Duration) {
-	var differs string
-	for start := time.Now(); time.Since(start) < timeout+w.delayOfDeposed() && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
-		if differs = w.judgeState(); differs == "" {
+	var foo, differs string
+	for start := time.Now(); time.Since(start) < timeout+w.delayOf(foo) && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
+		if foo, differs = w.judgeState(); differs == "" {
 			return
 		}
 	}
 	w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
 }
 
-// delayOfDeposed is how much longer it may take because an instance has written after another one had become the leader, before it could
-// know: a status that it has overwritten is repaired by the next resync. The first one of a leader comes after two periods if its informers
-// were started earlier than its handlers were added.
-func (w *walk) delayOfDeposed() time.Duration {
+// delayOf is how much longer it may take until the status of a Foo is right, because the leader got the last one of its predecessor after it
+// had begun to lead, or because an instance has written after another one had become the leader, before it could know. The next resync repairs
+// that. The first one of a leader comes after two periods if its informers were started earlier than its handlers were added.
+func (w *walk) delayOf(foo string) time.Duration {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if w.deposedWrote {
+	if w.deposedWrote || w.lateStatus[foo] {
 		return 2 * ResyncPeriod
 	}
 	return 0
