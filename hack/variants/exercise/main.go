@@ -182,10 +182,12 @@ var (
 // maxExcerpt is how many lines of an output are shown that has no story.
 const maxExcerpt = 30
 
-// excerpt returns the first story in an output of go test, or else how it begins.
+// excerpt returns the story in an output of go test, or else how it begins. Of several walks that have failed, one is told.
 func excerpt(output []byte) string {
-	if told := story.FindSubmatch(output); told != nil {
-		return string(bytes.ReplaceAll(told[2], append([]byte("\n    "), told[1]...), []byte("\n")))
+	for _, told := range story.FindAllSubmatch(output, -1) {
+		if bytes.Contains(told[2], []byte("BROKEN PROMISE")) {
+			return string(bytes.ReplaceAll(told[2], append([]byte("\n    "), told[1]...), []byte("\n")))
+		}
 	}
 	lines := strings.SplitAfter(string(noise.ReplaceAll(output, nil)), "\n")
 	return strings.Join(lines[:min(len(lines), maxExcerpt)], "")
