@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 func contains(text string, parts ...string) bool {
@@ -161,5 +163,5 @@ func TestLive(t *testing.T) {
 		t.Errorf("the loop of the patch: %s", loop)
 	}
 	p.shoot("live-loop")
-	p.press("Escape")
+	p.press(kb.Escape)
 }

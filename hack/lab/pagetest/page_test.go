@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 var (
@@ -25,7 +28,7 @@ type page struct {
 // newPage starts a browser. At the end of the test there must have been no error in the page.
 func newPage(t *testing.T) *page {
 	t.Helper()
-	b, err := startBrowser(t.TempDir())
+	b, err := startBrowser()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +49,7 @@ func newPage(t *testing.T) *page {
 
 func (p *page) open(url string, width, height int, scheme string) {
 	p.Helper()
-	if err := p.browser.open(url, width, height, scheme); err != nil {
+	if err := p.browser.open(url, int64(width), int64(height), scheme); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -74,7 +77,7 @@ func (p *page) click(selector string) {
 
 func (p *page) press(key string) {
 	p.Helper()
-	if err := p.key(key); err != nil {
+	if _, err := run(p.browser, chromedp.KeyEvent(key)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -225,10 +228,10 @@ func TestReplay(t *testing.T) {
 
 	p.click("#play")
 	position := p.get("lab.player.position").(float64)
-	p.press("ArrowRight")
+	p.press(kb.ArrowRight)
 	p.eventually("a step forward", fmt.Sprintf("lab.player.position === %v", position+1))
-	p.press("ArrowLeft")
-	p.press("ArrowLeft")
+	p.press(kb.ArrowLeft)
+	p.press(kb.ArrowLeft)
 	p.eventually("two steps back", fmt.Sprintf("lab.player.position === %v", position-1))
 
 	// What is shown after seeking is what is shown after playing.
@@ -254,7 +257,7 @@ func TestReplay(t *testing.T) {
 	if detail := p.text("#detail"); !contains(detail, "Indexer", "Listers read it") {
 		t.Errorf("detail of the Indexer: %s", detail)
 	}
-	p.press("Escape")
+	p.press(kb.Escape)
 
 	p.stepUntil("the tombstone", shows("#handler-deployments", "tombstone a"))
 	p.stepUntil("a failure that the rate limiter remembers", shows("#limiter", "a ×2"))
@@ -275,7 +278,7 @@ func TestKeyboard(t *testing.T) {
 	p.get("lab.player.pause(), lab.player.seek(150), 0")
 	p.get("document.body.focus(), window.reached = new Set(), document.addEventListener('focusin', (event) => reached.add(event.target)), 0")
 	for range 120 {
-		p.press("Tab")
+		p.press(kb.Tab)
 	}
 	const missed = `[...document.querySelectorAll("#picture h2 button, #picture .chip, #bar button:enabled:not([hidden]), #rows, #detail")]
 		.filter((element) => !reached.has(element) && element.offsetParent).map((element) => element.innerText || element.id).join()`
