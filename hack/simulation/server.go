@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -432,36 +433,17 @@ func (s *server) at(resource string, resourceVersion int64) map[types.Namespaced
 
 // patch returns an object with a patch applied: a strategic merge patch or, for custom resources, a merge patch.
 func patch(r *request, found *object) (*object, error) {
+	applyPatch := jsonpatch.MergePatch
 	if patchedAs := resources[r.resource].patchedAs; patchedAs != nil {
-		raw, err := strategicpatch.StrategicMergePatch(encode(found.Object), r.body, patchedAs)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return decode(raw), nil
-	}
-	patched := found.DeepCopy()
-	merge(patched.Object, decode(r.body).Object)
-	return patched, nil
-}
-
-// merge applies a merge patch, see https://www.rfc-editor.org/rfc/rfc7386.
-func merge(into, patch map[string]any) {
-	for key, value := range patch {
-		nested, isObject := value.(map[string]any)
-		switch {
-		case value == nil:
-			delete(into, key)
-		case isObject:
-			target, ok := into[key].(map[string]any)
-			if !ok {
-				target = map[string]any{}
-				into[key] = target
-			}
-			merge(target, nested)
-		default:
-			into[key] = value
+		applyPatch = func(original, patch []byte) ([]byte, error) {
+			return strategicpatch.StrategicMergePatch(original, patch, patchedAs)
 		}
 	}
+	patched, err := applyPatch(encode(found.Object), r.body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return decode(patched), nil
 }
 
 // unknownField is a field of a Deployment that the Go types of the clients do not have.
