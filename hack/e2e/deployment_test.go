@@ -11,13 +11,11 @@ import (
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
 )
 
 func TestExampleFoo(t *testing.T) {
@@ -76,39 +74,6 @@ func TestNamespaceAndImageFlags(t *testing.T) {
 	}
 }
 
-func TestDriftCorrectionKeepsOtherFields(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace)
-	createReadyFoo(t, namespace, "shared", "shared", 2)
-
-	kubectl(t, "rollout", "restart", "-n", namespace, "deployment/shared")
-	kubectl(t, "annotate", "-n", namespace, "deployment/shared", "note=kept")
-	kubectl(t, "label", "-n", namespace, "deployment/shared", "team=a", "app=other", "controller-", "--overwrite")
-	kubectl(t, "patch", "-n", namespace, "deployment/shared", "--type=strategic", "-p", `{"spec":{"minReadySeconds":1,"template":{
-		"metadata":{"labels":{"extra":"label"}},
-		"spec":{"tolerations":[{"key":"kept"}],"containers":[{"name":"sidecar","image":"sidecar"},{"name":"nginx","image":"apache","env":[{"name":"A","value":"b"}]}]}}}}`)
-	eventually(t, convergence, func() error {
-		deployment := getDeployment(t, namespace, "shared")
-		pod := deployment.Spec.Template
-		images, variables := map[string]string{}, 0
-		for _, container := range pod.Spec.Containers {
-			images[container.Name] = container.Image
-			variables += len(container.Env)
-		}
-		corrected := deployment.Labels["app"] == "nginx" && deployment.Labels["controller"] == "shared" &&
-			pod.Labels["app"] == "nginx" && pod.Labels["controller"] == "shared" && images["nginx"] == "nginx:latest"
-		kept := deployment.Labels["team"] == "a" && deployment.Annotations["note"] == "kept" && pod.Labels["extra"] == "label" &&
-			pod.Annotations["kubectl.kubernetes.io/restartedAt"] != "" && len(pod.Spec.Tolerations) == 1 &&
-			images["sidecar"] == "sidecar" && variables == 1 && deployment.Spec.MinReadySeconds == 1
-		if !corrected || !kept {
-			return fmt.Errorf("drift corrected: %v, other fields kept: %v, in %+v", corrected, kept, deployment)
-		}
-		return nil
-	})
-	waitForReplicas(t, namespace, "shared", 2)
-}
-
 func TestDeletedFoo(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"background", "foreground", "orphan"} {
@@ -127,37 +92,6 @@ func TestDeletedFoo(t *testing.T) {
 				t.Errorf("the Deployment was not merely orphaned: %+v", after.ObjectMeta)
 			}
 		})
-	}
-}
-
-// Replicas that are unset are those of the Deployment.
-func TestRenamePrunesAfterRollout(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	startController(t, namespace)
-	foo := createFoo(t, namespace, "renamed", "old", 0)
-	waitForReplicas(t, namespace, "renamed", 1)
-	const replicas = 8
-	kubectl(t, "scale", "-n", namespace, "deployment/old", fmt.Sprintf("--replicas=%d", replicas))
-	waitForReplicas(t, namespace, "renamed", replicas)
-	history, old := watchHistory(t, namespace), getDeployment(t, namespace, "old").UID
-
-	rename(t, namespace, "renamed", "new")
-	waitForReplicas(t, namespace, "renamed", replicas)
-	waitForDeployments(t, namespace, "new")
-	waitForEvent(t, foo, corev1.EventTypeNormal, "Pruned", `Deployment "old" deleted: it is superseded by "new"`)
-	history.catchUp()
-	history.lock.Lock()
-	defer history.lock.Unlock()
-	states := history.states(old)
-	for _, state := range states {
-		if available := state.(*appsv1.Deployment).Status.AvailableReplicas; available < replicas {
-			t.Errorf("the superseded Deployment had %d replicas available at one point", available)
-		}
-	}
-	next := history.stateBefore(getDeployment(t, namespace, "new").UID, states[len(states)-1].GetResourceVersion())
-	if next == nil || next.(*appsv1.Deployment).Status.AvailableReplicas < replicas {
-		t.Errorf("when the superseded Deployment was deleted, the new one was %+v", next)
 	}
 }
 
@@ -258,75 +192,4 @@ func TestScaleSubresource(t *testing.T) {
 		t.Fatal(output)
 	}
 	kubectl(t, "wait", "-n", namespace, "--for=condition=AbleToScale", "hpa/scalable", "--timeout=60s") // It gets the scale.
-}
-
-// Not parallel: on a busy machine Pods become ready later, in more than one status update.
-func TestRequests(t *testing.T) {
-	namespace := newNamespace(t)
-	startController(t, namespace, "-resync-period=1s")
-	begin := time.Now()
-	foo := createReadyFoo(t, namespace, "example", "example", 1)
-	// The first status is written at once, and later changes are collected for half a second: two, if the Pod is ready within a second.
-	statusUpdates := 1 + int(time.Since(begin)/(500*time.Millisecond))
-	waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
-	check := func(requests []string, limits map[string]int) {
-		for prefix, limit := range limits {
-			if got := countPrefix(requests, prefix); got == 0 || got > limit {
-				t.Errorf("got %d requests to %s, want 1 to %d", got, prefix, limit)
-			}
-			requests = slices.DeleteFunc(requests, func(request string) bool { return strings.HasPrefix(request, prefix+" ") })
-		}
-		if len(requests) > 0 {
-			t.Errorf("unexpected requests: %q", requests)
-		}
-	}
-	requests := stableRequestsIn(t, namespace)
-	first := len(requests)
-	check(requests, map[string]int{"create deployments": 1, "update foos/status": statusUpdates, "create events": 1})
-
-	kubectl(t, "scale", "-n", namespace, "foo/example", "--replicas=3")
-	waitForReplicas(t, namespace, "example", 3)
-	waitForEventCount(t, foo, "Synced", 2)
-	check(stableRequestsIn(t, namespace)[first:], map[string]int{"patch deployments": 1, "update foos/status": 9, "patch events": 1})
-}
-
-// Foos and Deployments of the classic sample-controller are taken over: without a change of the Pod template no Pod is restarted.
-func TestTakeOver(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	const name = "classic"
-	foo := createFoo(t, namespace, name, name, 2)
-	classic := newDeployment(name, "nginx", map[string]string{"app": "nginx", "controller": name})
-	classic.Labels = nil
-	classic.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)}
-	classic.Spec.Replicas = new(int32(2))
-	_, err := kubeClient.AppsV1().Deployments(namespace).Create(t.Context(), classic, metav1.CreateOptions{FieldManager: "sample-controller"})
-	requireNoError(t, err)
-	waitForAvailable(t, namespace, name, 2)
-	foo = getFoo(t, namespace, name)
-	foo.Status.AvailableReplicas = 2 // What the classic reports.
-	_, err = sampleClient.SamplecontrollerV1alpha1().Foos(namespace).UpdateStatus(t.Context(), foo, metav1.UpdateOptions{})
-	requireNoError(t, err)
-	generation, before := getDeployment(t, namespace, name).Generation, podsAndReplicaSets(t, namespace)
-
-	startController(t, namespace, "-resync-period=1s")
-	waitForReplicas(t, namespace, name, 2)
-	requests := stableRequestsIn(t, namespace)
-	if got := countPrefix(requests, "patch deployments"); got != 1 || countPrefix(requests, "create deployments") > 0 {
-		t.Errorf("requests = %q, want a single write of the Deployment, for its labels", requests)
-	}
-	deployment := getDeployment(t, namespace, name)
-	if deployment.Generation != generation || deployment.Labels["controller"] != name {
-		t.Errorf("the Deployment is %+v, want generation %d and the labels of a Foo", deployment.ObjectMeta, generation)
-	}
-	if after := podsAndReplicaSets(t, namespace); after != before {
-		t.Errorf("the Pods and ReplicaSets are %s, want %s", after, before)
-	}
-}
-
-// podsAndReplicaSets returns the identities of all Pods and ReplicaSets.
-func podsAndReplicaSets(t *testing.T, namespace string) string {
-	t.Helper()
-	return kubectl(t, "get", "-n", namespace, "replicasets,pods", "-o",
-		`jsonpath={range .items[*]}{.kind} {.metadata.uid} {.metadata.generation} {.metadata.labels.pod-template-hash}{"\n"}{end}`)
 }

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -180,19 +179,6 @@ func createReadyFoo(t *testing.T, namespace, name, deploymentName string, replic
 	return foo
 }
 
-// storeFoo creates a Foo from JSON without client-side validation. It retries until the CRD is served.
-func storeFoo(t *testing.T, namespace, name, spec string) {
-	t.Helper()
-	manifest := fmt.Sprintf(`{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":%q},%s}`, name, spec)
-	eventually(t, convergence, func() error {
-		output, err := tryKubectl(t, manifest, "apply", "--validate=false", "-n", namespace, "-f", "-")
-		if err != nil {
-			return errors.New(output)
-		}
-		return nil
-	})
-}
-
 func patchFoo(t *testing.T, namespace, name, patch string) {
 	t.Helper()
 	kubectl(t, "patch", "-n", namespace, "foo/"+name, "--type=merge", "-p", patch)
@@ -251,12 +237,6 @@ func waitForReplicasWithin(t *testing.T, timeout time.Duration, namespace, name 
 		}
 		return nil
 	})
-}
-
-// waitForAvailable waits until a Deployment has this number of desired and available replicas.
-func waitForAvailable(t *testing.T, namespace, name string, replicas int32) {
-	t.Helper()
-	eventually(t, convergence, func() error { return checkAvailable(t, namespace, name, replicas) })
 }
 
 func checkAvailable(t *testing.T, namespace, name string, replicas int32) error {
@@ -436,4 +416,26 @@ func freeAddress(t *testing.T) string {
 	}
 	t.Fatal("found no free port")
 	return ""
+}
+
+var finishedSyncing = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)
+
+// checkLog fails the test if there was a panic, or if two syncs of a Foo overlapped.
+func checkLog(t *testing.T, log string) {
+	t.Helper()
+	if strings.Contains(log, "panic") {
+		t.Error("the log reports a panic")
+	}
+	ended := map[string]time.Time{}
+	for _, match := range finishedSyncing.FindAllStringSubmatch(log, -1) {
+		end, err := time.Parse("15:04:05.000000", match[1])
+		requireNoError(t, err)
+		duration, err := time.ParseDuration(match[3])
+		requireNoError(t, err)
+		// Timestamps have no date, so that a sync after midnight seems to be hours before the last one.
+		if last := ended[match[2]]; end.Add(-duration).Before(last) && last.Sub(end) < time.Hour {
+			t.Errorf("two syncs of %s overlapped by %s", match[2], last.Sub(end.Add(-duration)))
+		}
+		ended[match[2]] = end
+	}
 }

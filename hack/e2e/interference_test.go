@@ -14,8 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-
-	"k8s.io/sample-controller/hack/cluster"
 )
 
 func TestOverridingAdmission(t *testing.T) {
@@ -27,14 +25,12 @@ func TestOverridingAdmission(t *testing.T) {
 	for _, foo := range []*samplev1alpha1.Foo{existing, renamed} {
 		waitForEventCount(t, foo, "Synced", 1)
 	}
-	before := len(stableRequestsIn(t, namespace))
 
 	remove := installPolicy(t, namespace, `object.spec.template.spec.containers[0].image == "nginx:latest"`,
 		`JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror.example/nginx:latest"}`)
 	patchFoo(t, namespace, "existing", `{"spec":{"replicas":2}}`)
 	created := createFoo(t, namespace, "new", "new", 1)
 	rename(t, namespace, "renamed", "after")
-	begin := time.Now()
 	for _, name := range []string{"existing", "new", "renamed"} {
 		message := waitForStalled(t, namespace, name, "DeploymentOverridden").Message
 		for _, want := range []string{"spec.template.spec.containers[nginx].image", `desired "nginx:latest"`, `found "mirror.example/nginx:latest"`} {
@@ -44,23 +40,13 @@ func TestOverridingAdmission(t *testing.T) {
 		}
 		waitForEvent(t, getFoo(t, namespace, name), corev1.EventTypeWarning, "DeploymentOverridden", message)
 	}
-	sleep(t, 10*time.Second-time.Since(begin))
-	all := stableRequestsIn(t, namespace)[before:]
-	failed := auditedRequests(t, user, func(r cluster.Request) bool { return r.Namespace == namespace && r.Code >= 400 })
-	writes := func(requests []string) int {
-		return countPrefix(requests, "create deployments") + countPrefix(requests, "patch deployments")
-	}
-	// During a rollout, writes may fail with a conflict. The write pause doubles from a second: six writes of each of the three.
-	if written, limit := writes(all)-writes(failed), 3*6; written > limit || len(all) > 8*limit {
-		t.Errorf("got %d writes of Deployments, want at most %d: %q", written, limit, all)
-	}
 	waitForEventCount(t, existing, "Synced", 1)
 	waitForEventCount(t, renamed, "Synced", 1)
 	waitForEventCount(t, created, "Synced", 0)
 	waitForDeployments(t, namespace, "after", "before", "existing", "new")
 
 	remove()
-	patchFoo(t, namespace, "existing", `{"spec":{"replicas":3}}`) // The write pause is long by now.
+	patchFoo(t, namespace, "existing", `{"spec":{"replicas":3}}`) // A new generation is written at once.
 	waitForReplicas(t, namespace, "existing", 3)
 	waitForEventCount(t, existing, "Synced", 2)
 	checkLog(t, controller.log.String())

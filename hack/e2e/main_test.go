@@ -38,6 +38,9 @@ const (
 	binDir      = root + "/.build/bin"
 	crdFile     = root + "/artifacts/examples/crd.yaml"
 	exampleFile = root + "/artifacts/examples/example-foo.yaml"
+	// policyFile has a ValidatingAdmissionPolicy that judges each write of a Deployment by a controller under test.
+	policyFile = "policy.yaml"
+	policyName = "deployments-of-foos"
 )
 
 // The tests share a cluster with the CRD installed, clients with administrator permissions, and the controller binary.
@@ -85,8 +88,8 @@ func runTests(m *testing.M) (code int, err error) {
 	adminConfig.QPS = -1
 	kubeClient = kubernetes.NewForConfigOrDie(adminConfig)
 	sampleClient = clientset.NewForConfigOrDie(adminConfig)
-	if output, err := local.Command(context.Background(), "kubectl", "apply", "-f", crdFile).CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("installing the CRD: %w\n%s", err, output)
+	if output, err := local.Command(context.Background(), "kubectl", "apply", "-f", crdFile, "-f", policyFile).CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("installing the CRD and the policy: %w\n%s", err, output)
 	}
 	if err := grantPermissions(kubeClient); err != nil {
 		return 0, err
@@ -203,6 +206,9 @@ func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *proce
 		<-p.exited
 		if strings.Contains(p.log.String(), "DATA RACE") {
 			t.Error("the race detector found a data race")
+		}
+		if line := firstLineWith(p.log.String(), policyName); line != "" {
+			t.Errorf("a write of a Deployment that the Foo does not control: %s", line)
 		}
 		if t.Failed() {
 			t.Logf("output of %q:\n%s", p.command.Args, p.log)

@@ -5,29 +5,24 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/ownership"
 
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/cluster/faults"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var (
@@ -64,7 +59,6 @@ func randomWalk(t *testing.T, seed uint64) {
 	namespace := newNamespace(t)
 	// The deletion of a namespace may leave Foos behind for ever, if the API server, which was restarted, does not list their resource yet.
 	t.Cleanup(func() { kubectl(t, "delete", "-n", namespace, "foos", "--all", "--timeout=60s") })
-	history := watchHistory(t, namespace)
 	var instances []*instance
 	for i := range uint64(2) {
 		in := startCandidate(t, fmt.Sprintf("%s-%d", outageUser, i), namespace, seed+i, "-resync-period", walkResyncPeriod.String())
@@ -73,7 +67,7 @@ func randomWalk(t *testing.T, seed uint64) {
 	stopFaults := injectFaults(t, instances, seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	for steps := 0; steps < walkSteps; {
-		if act(t, random, namespace, history) {
+		if act(t, random, namespace) {
 			steps++
 		}
 		sleep(t, time.Duration(random.Int64N(int64(400*time.Millisecond))))
@@ -89,7 +83,7 @@ func randomWalk(t *testing.T, seed uint64) {
 	checkNoRequests(t, instances)
 	requireNoError(t, checkConverged(t, namespace))
 	for _, in := range instances {
-		shutDown(in, history)
+		shutDown(in)
 	}
 }
 
@@ -105,7 +99,7 @@ func restartExited(instances []*instance) {
 }
 
 // shutDown shuts an instance down, and checks its requests, and the exit code and the log of each process.
-func shutDown(in *instance, history *history) {
+func shutDown(in *instance) {
 	in.t.Helper()
 	select {
 	case <-in.exited: // It has lost the Lease since the last fault.
@@ -120,7 +114,6 @@ func shutDown(in *instance, history *history) {
 		}
 		checkLog(in.t, process.log.String())
 	}
-	in.check(history)
 }
 
 // walkFaults are the faults of an instance, of its connections, or of a component of the cluster. Each takes a while.
@@ -203,7 +196,7 @@ func injectFaults(t *testing.T, instances []*instance, seed uint64) (stop func()
 func logStep(t *testing.T, step string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), step) }
 
 // act performs a random user action, and reports whether the API server has responded. If its Foo does not exist, it is created.
-func act(t *testing.T, random *rand.Rand, namespace string, history *history) bool {
+func act(t *testing.T, random *rand.Rand, namespace string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	foos, deployments := sampleClient.SamplecontrollerV1alpha1().Foos(namespace), kubeClient.AppsV1().Deployments(namespace)
@@ -211,93 +204,60 @@ func act(t *testing.T, random *rand.Rand, namespace string, history *history) bo
 	replicas := random.Int32N(4) // 0 in a new Foo leaves them to the Deployment.
 	policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
 	deletion := metav1.DeleteOptions{PropagationPolicy: &policies[random.IntN(len(policies))]}
-	createFoo := func() (runtime.Object, error) {
-		return foos.Create(ctx, newFoo(name, deploymentName, replicas), metav1.CreateOptions{})
+	createFoo := func() error {
+		_, err := foos.Create(ctx, newFoo(name, deploymentName, replicas), metav1.CreateOptions{})
+		return err
 	}
-	patchFoo := func(patch string) (runtime.Object, error) {
-		patched, err := foos.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	patchFoo := func(patch string) error {
+		_, err := foos.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if apierrors.IsNotFound(err) {
 			return createFoo()
 		}
-		return patched, err
+		return err
 	}
-	patchDeployment := func(patch string) (runtime.Object, error) {
-		return deployments.Patch(ctx, deploymentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	patchDeployment := func(patch string) error {
+		_, err := deployments.Patch(ctx, deploymentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
 	}
 	actions := []struct {
 		name string
-		do   func() (runtime.Object, error)
+		do   func() error
 	}{
 		{"create Foo", createFoo},
-		{"scale Foo", func() (runtime.Object, error) { return patchFoo(fmt.Sprintf(`{"spec":{"replicas":%d}}`, 1+replicas)) }},
-		{"rename Foo", func() (runtime.Object, error) {
-			return patchFoo(fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName))
+		{"scale Foo", func() error { return patchFoo(fmt.Sprintf(`{"spec":{"replicas":%d}}`, 1+replicas)) }},
+		{"rename Foo", func() error { return patchFoo(fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName)) }},
+		{"delete Foo", func() error { return foos.Delete(ctx, name, deletion) }},
+		{"create Deployment", func() error {
+			_, err := deployments.Create(ctx, newDeployment(deploymentName, "other", map[string]string{"app": deploymentName}), metav1.CreateOptions{})
+			return err
 		}},
-		{"delete Foo", func() (runtime.Object, error) { return nil, foos.Delete(ctx, name, deletion) }},
-		{"create Deployment", func() (runtime.Object, error) {
-			return deployments.Create(ctx, newDeployment(deploymentName, "other", map[string]string{"app": deploymentName}), metav1.CreateOptions{})
-		}},
-		{"scale Deployment", func() (runtime.Object, error) {
-			return patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
-		}},
-		{"edit Deployment", func() (runtime.Object, error) {
+		{"scale Deployment", func() error { return patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) }},
+		{"edit Deployment", func() error {
 			return patchDeployment(`{"metadata":{"labels":{"controller":"other"}},"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"other"}]}}}}`)
 		}},
-		{"orphan Deployment", func() (runtime.Object, error) { return patchDeployment(`{"metadata":{"ownerReferences":null}}`) }},
-		{"delete Deployment", func() (runtime.Object, error) { return nil, deployments.Delete(ctx, deploymentName, deletion) }},
+		{"orphan Deployment", func() error { return patchDeployment(`{"metadata":{"ownerReferences":null}}`) }},
+		{"delete Deployment", func() error { return deployments.Delete(ctx, deploymentName, deletion) }},
 	}
 	action := actions[random.IntN(len(actions))]
-	object, err := action.do()
+	err := action.do()
 	logStep(t, fmt.Sprintf("%s, %s, %s, %d replicas: %v", action.name, name, deploymentName, replicas, err))
-	if err == nil && object != nil {
-		history.addResponses(faults.Request{Object: object})
-	}
 	return err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
 }
 
 // checkConverged returns an error unless all Foos are Ready or report a name conflict, and no other Foo controls a Deployment.
 func checkConverged(t *testing.T, namespace string) error {
-	foos, deployments, err := list(t.Context(), namespace)
+	foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
-	for _, deployment := range deployments {
-		byName[deployment.Name] = &deployment
-		if owner := ownership.ControllerRef(&deployment); owner != nil {
-			controlled[owner.UID] = append(controlled[owner.UID], deployment.Name)
-		}
+	deployments, err := kubeClient.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
 	}
-	for _, foo := range foos {
-		if differs := differs(&foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
-			return fmt.Errorf("Foo %s %s: spec %+v, status %+v, controls %q", foo.Name, differs, foo.Spec, foo.Status, controlled[foo.UID])
-		}
-		delete(controlled, foo.UID)
-	}
-	if len(controlled) > 0 {
-		return fmt.Errorf("there are Deployments of deleted Foos: %q", controlled)
+	if _, differs := simulation.JudgeState(foos.Items, deployments.Items); differs != "" {
+		return errors.New(differs)
 	}
 	return nil
-}
-
-// differs returns what of a Foo is not reconciled, or nothing. The Deployment is the one that the Foo names, or nil. A Foo whose name is taken
-// keeps its Deployments. There are several if it was renamed again before the first rename was finished.
-func differs(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, controlled []string) string {
-	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	switch {
-	case foo.DeletionTimestamp != nil || ready == nil || foo.Status.ObservedGeneration != foo.Generation:
-		return "is being deleted, or has no status of its newest generation"
-	case deployment != nil && !ownership.Controls(foo, deployment) && ready.Reason == "ErrResourceExists":
-		return ""
-	case !slices.Equal(controlled, []string{foo.Spec.DeploymentName}):
-		return "does not control the Deployment that it names, or another one too"
-	case foo.Spec.Replicas != nil && *foo.Spec.Replicas != *deployment.Spec.Replicas || deployment.Labels["controller"] != foo.Name ||
-		deployment.Spec.Template.Spec.Containers[0].Image != "nginx:latest":
-		return fmt.Sprintf("has a Deployment that differs from the desired state: %+v", deployment)
-	case ready.Status != metav1.ConditionTrue || foo.Status.AvailableReplicas != *deployment.Spec.Replicas:
-		return "is not Ready with the replicas of its Deployment"
-	}
-	return ""
 }
 
 // checkNoRequests fails the test if the controllers make requests in two resync periods of a steady state, other than for the Lease.

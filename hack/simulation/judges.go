@@ -378,21 +378,32 @@ func (w *walk) judgeExit(i *instance, err error) {
 	}
 }
 
-// judgeState returns what is not as the Foos desire, and of which one, or nothing.
+// judgeState judges the state of the simulated cluster.
 func (w *walk) judgeState() (name, differs string) {
 	w.server.lock.Lock()
 	defer w.server.lock.Unlock()
-	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
+	var allFoos []samplev1alpha1.Foo
+	for _, o := range w.server.sorted(foos, "") {
+		allFoos = append(allFoos, *as[samplev1alpha1.Foo](o))
+	}
+	var allDeployments []appsv1.Deployment
 	for _, o := range w.server.sorted(deployments, "") {
-		d := as[appsv1.Deployment](o)
-		byName[d.Name] = d
-		if ref := metav1.GetControllerOf(d); ref != nil {
+		allDeployments = append(allDeployments, *as[appsv1.Deployment](o))
+	}
+	return JudgeState(allFoos, allDeployments)
+}
+
+// JudgeState returns what is not as the Foos of a namespace desire, and of which one, or nothing.
+func JudgeState(foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) (name, differs string) {
+	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
+	for _, d := range deployments {
+		byName[d.Name] = &d
+		if ref := metav1.GetControllerOf(&d); ref != nil {
 			controlled[ref.UID] = append(controlled[ref.UID], d.Name)
 		}
 	}
-	for _, o := range w.server.sorted(foos, "") {
-		foo := as[samplev1alpha1.Foo](o)
-		if differs := judgeFoo(foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
+	for _, foo := range foos {
+		if differs := judgeFoo(&foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
 			return foo.Name, fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
 		}
 		delete(controlled, foo.UID)

@@ -23,7 +23,7 @@ func Reject(code int, reason metav1.StatusReason) Fault {
 // FailAfterApply applies the request but responds with an error.
 func FailAfterApply(code int, reason metav1.StatusReason) Fault {
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		applyWithoutResponse(r, next)
+		next.ServeHTTP(httptest.NewRecorder(), r)
 		respond(w, code, reason)
 	}
 }
@@ -33,7 +33,7 @@ func DropRequest(http.ResponseWriter, *http.Request, http.Handler) { panic(http.
 
 // DropResponse applies the request and resets the stream without a response.
 func DropResponse(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-	applyWithoutResponse(r, next)
+	next.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
 }
 
@@ -48,7 +48,7 @@ func Before(call func()) Fault {
 // After applies the request, calls a function and drops the response.
 func After(call func()) Fault {
 	return func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
-		applyWithoutResponse(r, next)
+		next.ServeHTTP(httptest.NewRecorder(), r)
 		call()
 		panic(http.ErrAbortHandler)
 	}
@@ -60,12 +60,6 @@ func During(call func()) Fault {
 		call()
 		next.ServeHTTP(w, r)
 	}
-}
-
-// applyWithoutResponse has the API server apply a request, and keeps the response from the client.
-func applyWithoutResponse(r *http.Request, next http.Handler) {
-	r.Context().Value(requestKey{}).(*Request).ResponseLost = true
-	next.ServeHTTP(httptest.NewRecorder(), r)
 }
 
 func respond(w http.ResponseWriter, code int, reason metav1.StatusReason) {

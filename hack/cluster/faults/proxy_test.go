@@ -95,7 +95,7 @@ func TestRequestsAreForwardedAndRecorded(t *testing.T) {
 	}
 	requests := p.Requests()
 	if len(requests) != 1 || requests[0].Verb != "create" || requests[0].Resource != "deployments" || requests[0].Namespace != "default" ||
-		requests[0].Code != http.StatusOK || requests[0].Object == nil {
+		!requests[0].Succeeded() {
 		t.Errorf("recorded requests: %+v", requests)
 	}
 }
@@ -132,11 +132,6 @@ func TestFaultOnNthRequest(t *testing.T) {
 			}
 			if got := p.Injected()[name]; got != 1 {
 				t.Errorf("%d faults were counted, want 1", got)
-			}
-			for i, request := range p.Requests() {
-				if want := i == 1 && test.applied == 3; request.ResponseLost != want {
-					t.Errorf("request %d is recorded with ResponseLost = %t, want %t", i+1, request.ResponseLost, want)
-				}
 			}
 		})
 	}
