@@ -89,6 +89,8 @@ func write(ctx context.Context, root, dir string, files []file, n names, in inpu
 	}
 	for _, command := range [][]string{
 		{"hack/update-codegen.sh"},
+		{"go", "-C", "hack/e2e", "mod", "tidy"}, // Tests that are left out need more modules.
+		{"go", "-C", "hack/release", "mod", "tidy"},
 		{"git", "init", "--quiet", "--template="}, // No sample hooks.
 		{"git", "add", "--all"},
 		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, short)},
