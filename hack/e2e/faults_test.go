@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -279,4 +280,82 @@ func restorePermissions(t *testing.T) { expectNoError(t, grantPermissions(kubeCl
 // cleanupContext returns a context that is not canceled at the end of the test.
 func cleanupContext(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), 2*convergence)
+}
+
+// olderServers are servers, or proxies in front of them, that lack what client-go uses by default.
+var olderServers = []struct {
+	name string
+	// uses reports whether a request uses what is lacking.
+	uses  func(*http.Request) bool
+	fault faults.Fault
+}{
+	{"without WatchList", sendsInitialEvents, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if sendsInitialEvents(r) {
+			faults.Reject(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)(w, r, next)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}},
+	{"without protobuf in responses", acceptsProtobuf, answerInJSON},
+	{"without protobuf", acceptsProtobuf, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		switch {
+		case strings.Contains(r.Header.Get("Content-Type"), "protobuf"):
+			faults.Reject(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType)(w, r, next)
+		case acceptsProtobuf(r) && !strings.Contains(r.Header.Get("Accept"), "json"):
+			faults.Reject(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable)(w, r, next)
+		default:
+			answerInJSON(w, r, next)
+		}
+	}},
+}
+
+func sendsInitialEvents(r *http.Request) bool {
+	return r.URL.Query().Get("sendInitialEvents") == "true"
+}
+
+func acceptsProtobuf(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "protobuf")
+}
+
+func answerInJSON(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	r.Header.Set("Accept", "application/json")
+	next.ServeHTTP(w, r)
+}
+
+func TestOlderServer(t *testing.T) {
+	t.Parallel()
+	for _, server := range olderServers {
+		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			proxy := startProxy(t, user, 0)
+			var uses atomic.Int32
+			proxy.SetRules(faults.Rule{Fault: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if server.uses(r) {
+					uses.Add(1)
+				}
+				server.fault(w, r, next)
+			}})
+			controller := startBehindProxy(t, proxy, "-namespace", namespace, "-resync-period=1s", "-leader-elect", "-leader-elect-resource-namespace", namespace)
+			foo := createReadyFoo(t, namespace, "foo", "first", 1)
+			waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
+			patchFoo(t, namespace, "foo", `{"spec":{"replicas":2}}`)
+			waitForReplicas(t, namespace, "foo", 2)
+			rename(t, namespace, "foo", "second")
+			waitForReplicas(t, namespace, "foo", 2)
+			waitForDeployments(t, namespace, "second")
+			kubectl(t, "delete", "-n", namespace, "deployment/second")
+			waitForReplicas(t, namespace, "foo", 2)
+			waitForEventCount(t, foo, "Pruned", 1)
+
+			waitUntilStable(t, 3*time.Second, func() []faults.Request { return withoutLeases(proxy.Requests()) })
+			if uses.Load() == 0 {
+				t.Error("no request used what the server lacks")
+			}
+			if line := firstLineWith(controller.log.String(), `result="error"`); line != "" {
+				t.Errorf("a sync failed: %s", line)
+			}
+			checkLog(t, controller.log.String())
+		})
+	}
 }

@@ -4,10 +4,11 @@
 package lab
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/utils/lru"
 )
 
 // Where client-go does what no log line shows.
@@ -35,6 +36,9 @@ const indexerTimeout = 250 * time.Millisecond
 // workqueue, which is as late, may know the first delay still, and keep only that.
 const timerDelay = 100 * time.Millisecond
 
+// maxEchoes is how many writes and events wait for each other at most. The oldest are forgotten.
+const maxEchoes = 4096
+
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
 	sources sources
@@ -52,7 +56,7 @@ type pod struct {
 	frozen bool
 	lanes  map[string]*lane
 	queue  queue
-	echoes recent // steps of writes and events, by what identifies the state that was written
+	echoes *lru.Cache // the numbers of the steps of writes and events, by what identifies the state that was written
 }
 
 // lane is what is known of an informer.
@@ -87,7 +91,7 @@ func (t *tracer) pod(name string) *pod {
 }
 
 func newPod(name string) *pod {
-	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}}
+	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, echoes: lru.New(maxEchoes)}
 }
 
 func newLane() *lane { return &lane{objects: map[string]bool{}, missed: map[string]bool{}} }
@@ -277,10 +281,13 @@ func (t *tracer) emitEcho(p *pod, s Step, deleted bool) Step {
 	if deleted {
 		key = s.Lane + " " + s.Object + " deleted"
 	}
-	s.Echo = p.echoes.get(key)
+	echo, isEcho := p.echoes.Get(key)
+	if isEcho {
+		s.Echo = echo.(int64)
+	}
 	seq := t.emit(s)
-	if s.Echo == 0 {
-		p.echoes.set(key, seq)
+	if !isEcho {
+		p.echoes.Add(key, seq)
 	}
 	return s
 }
@@ -307,18 +314,3 @@ func (t *tracer) reset(p *pod) {
 	t.emit(Step{Source: inferred, Stop: "queue", Kind: "queueReset", Pod: p.name, What: "a new process has an empty queue"})
 	*p = *newPod(p.name)
 }
-
-// recent has numbers of steps. It forgets old entries.
-type recent struct{ current, previous map[string]int64 }
-
-// recentEntries is the number of entries that a recent remembers at least.
-const recentEntries = 4096
-
-func (r *recent) set(key string, seq int64) {
-	if len(r.current) >= recentEntries || r.current == nil {
-		r.current, r.previous = map[string]int64{}, r.current
-	}
-	r.current[key] = seq
-}
-
-func (r *recent) get(key string) int64 { return cmp.Or(r.current[key], r.previous[key]) }

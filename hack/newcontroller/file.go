@@ -36,7 +36,7 @@ const (
 
 var (
 	onlyHere = []string{ownDir, benchDir, "hack/tutorial", "hack/simulation/lessons.go"}
-	// onlyFull is what explains controllers, and tests documentation, alerts, older versions, and what a new controller uses as it is: the
+	// onlyFull is what explains controllers, and tests documentation, alerts, older CRDs, and what a new controller uses as it is: the
 	// tools, etcd, and the simulated cluster, in which its own random walks are.
 	onlyFull = []string{
 		".github/workflows/pages.yaml", "hack/doctest", "hack/lab", "hack/monitoring", "hack/variants", "docs/learn/exercises.md",
