@@ -29,6 +29,7 @@ import (
 )
 
 const (
+	root         = "../.."
 	artifactsDir = root + "/artifacts"
 	chartDir     = artifactsDir + "/chart"
 )

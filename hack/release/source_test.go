@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	root = "../.."
 	// A program that compiles quickly.
 	goMod  = "module example.com/program\n\ngo 1.26.0\n"
 	mainGo = "package main\n\nfunc main() {}\n"
