@@ -32,9 +32,6 @@ import (
 // convergence bounds the time until the desired state of a Foo is reached. It usually takes a fraction of it.
 const convergence = 30 * time.Second
 
-// relistDelay is how long after several outages a Reflector lists at the latest: it waits for up to 30 s, and with jitter twice as long.
-const relistDelay = 60 * time.Second
-
 // kubectl runs kubectl as cluster administrator and returns its output.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()

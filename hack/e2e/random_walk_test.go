@@ -36,6 +36,8 @@ const (
 	walkResyncPeriod    = 5 * time.Second
 	// eventRetryDelay bounds the time until an event is sent again after an error.
 	eventRetryDelay = 10 * time.Second
+	// relistDelay is how long after several outages a Reflector lists at the latest: it waits for up to 30 s, and with jitter twice as long.
+	relistDelay = 60 * time.Second
 )
 
 // TestRandomWalks performs random user actions while two instances run, one in ten requests fails, and instances and components fail. Not

@@ -85,13 +85,7 @@ func checkNew(t *testing.T, dir string) {
 	}
 	t.Setenv("KUBEBUILDER_ASSETS", built) // The local Kubernetes is the same, and is not built again.
 	makeRun(t, dir)
-	command(t, dir, "make", "test", "verify-modules")
-	for module := range strings.FieldsSeq(command(t, dir, "git", "ls-files", "*/go.mod")) {
-		if module := filepath.Dir(module); module != "hack/tools" && module != "hack/cluster/controlplane" {
-			command(t, filepath.Join(dir, module), "go", "vet", "./...")
-		}
-	}
-	command(t, dir, "go", "tool", "-modfile=hack/tools/go.mod", "actionlint", "-shellcheck=", "-pyflakes=")
+	command(t, dir, "make", "test", "lint", "verify-modules")
 	name := filepath.Base(dir)
 	if version := command(t, dir, ".build/bin/"+name, "-version"); !strings.HasPrefix(version, name+" ") {
 		t.Errorf("-version printed %q", version)
