@@ -53,7 +53,7 @@ test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters
 	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),200) -seed=$(or $(SEED),1)
 
 .PHONY: test-release
-test-release: ## Test the builds of the release, the image and the Helm chart.
+test-release: ## Test what a release consists of.
 	go -C hack/release test -count=1 -timeout 30m ./...
 
 # End-to-end tests that stop components of the local Kubernetes: only make test-faults runs them.

@@ -377,15 +377,6 @@ func stableRequestsIn(t *testing.T, namespace string) []string {
 	return waitUntilStable(t, time.Second, func() []string { return requestsIn(t, namespace) })
 }
 
-func countPrefix(requests []string, prefix string) (count int) {
-	for _, request := range requests {
-		if strings.HasPrefix(request, prefix+" ") {
-			count++
-		}
-	}
-	return count
-}
-
 // get returns the status code and body of a response, or 0 and the error.
 func get(address, path string) (status int, body string) {
 	client := http.Client{Timeout: 5 * time.Second}

@@ -94,6 +94,9 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := grantPermissions(kubeClient); err != nil {
 		return 0, err
 	}
+	if err := waitForPolicy(); err != nil {
+		return 0, err
+	}
 	code = m.Run()
 	if err := local.Err(); err != nil {
 		return 1, fmt.Errorf("the local Kubernetes failed during the tests: %w", err)
@@ -102,6 +105,21 @@ func runTests(m *testing.M) (code int, err error) {
 		return code, checkPermissions()
 	}
 	return code, nil
+}
+
+// waitForPolicy waits until the policy denies a controller to create a Deployment that no Foo controls.
+func waitForPolicy() error {
+	config := rest.CopyConfig(adminConfig)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{group}}
+	deployments := kubernetes.NewForConfigOrDie(config).AppsV1().Deployments(metav1.NamespaceDefault)
+	return poll(context.Background(), convergence, func() error {
+		probe := newDeployment("probe", "nginx", map[string]string{"app": "probe"})
+		_, err := deployments.Create(context.Background(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), policyName) {
+			return fmt.Errorf("the policy does not deny a Deployment that no Foo controls: %v", err)
+		}
+		return nil
+	})
 }
 
 // checkPermissions returns an error unless the controller used exactly the permissions that the manifests grant. An exception is
@@ -208,7 +226,7 @@ func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *proce
 			t.Error("the race detector found a data race")
 		}
 		if line := firstLineWith(p.log.String(), policyName); line != "" {
-			t.Errorf("a write of a Deployment that the Foo does not control: %s", line)
+			t.Errorf("the policy has denied a write of a Deployment: %s", line)
 		}
 		if t.Failed() {
 			t.Logf("output of %q:\n%s", p.command.Args, p.log)

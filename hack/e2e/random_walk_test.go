@@ -100,7 +100,7 @@ func restartExited(instances []*instance) {
 	}
 }
 
-// shutDown shuts an instance down, and checks its requests, and the exit code and the log of each process.
+// shutDown shuts an instance down, and checks the exit code and the log of each process.
 func shutDown(in *instance) {
 	in.t.Helper()
 	select {
@@ -108,6 +108,7 @@ func shutDown(in *instance) {
 		in.ended = append(in.ended, in.process)
 	default:
 		in.stop(20 * time.Second)
+		checkLog(in.t, in.log.String())
 	}
 	for _, process := range in.ended {
 		code, line := process.command.ProcessState.ExitCode(), process.errorLine()

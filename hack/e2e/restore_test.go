@@ -37,8 +37,8 @@ const stalePatches = 2
 // staleTime is how long the controller has lost state after a restore.
 const staleTime = 2 * time.Second
 
-// unreconciled are the Deployments that have to be patched after the restore.
-var unreconciled = []string{"scaling", "edited"}
+// uncreated are the Deployments that have to be created after the restore, and unreconciled those that have to be patched.
+var uncreated, unreconciled = []string{"pending", "new"}, []string{"scaling", "edited"}
 
 // takeSnapshot takes a snapshot in which some Foos are reconciled, and of others not even the Deployment is written.
 func (r *restore) takeSnapshot() {
@@ -123,7 +123,7 @@ func (r *restore) verify() {
 		}
 	}
 	checkUnchanged(r.t, r.before["taken"])
-	patches := map[string]int{}
+	created, patches := 0, map[string]int{}
 	for i, in := range r.instances {
 		checkLog(r.t, in.log.String())
 		requests := in.proxy.Requests()
@@ -131,11 +131,20 @@ func (r *restore) verify() {
 			requests = requests[r.requests[i]:]
 		}
 		for _, request := range requests {
-			if request.Verb != "patch" || request.Resource != "deployments" || !request.Succeeded() || slices.Contains(unreconciled, request.Name) {
-				continue
+			isUnnecessary := false
+			switch {
+			case request.Resource != "deployments" || !request.Succeeded():
+			case request.Verb == "create":
+				created++
+				isUnnecessary = created > len(uncreated)
+			case request.Verb == "delete":
+				isUnnecessary = request.Name != "renaming"
+			case request.Verb == "patch" && !slices.Contains(unreconciled, request.Name):
+				patches[request.Name]++
+				isUnnecessary = patches[request.Name] > stalePatches
 			}
-			if patches[request.Name]++; patches[request.Name] > stalePatches {
-				r.t.Errorf("unnecessary patch of Deployment %s", request.Name)
+			if isUnnecessary {
+				r.t.Errorf("unnecessary %s of a Deployment %s", request.Verb, request.Name)
 			}
 		}
 	}

@@ -121,7 +121,12 @@ func TestOlderCRD(t *testing.T) {
 			controller = startController(t, namespace, "-resync-period=1s")
 			controller.waitForLog(olderCRDMessage)
 			sleep(t, 2*time.Second)
-			for _, request := range requestsIn(t, namespace)[len(before):] {
+			requests := requestsIn(t, namespace)[len(before):]
+			// Each resync writes the status of both Foos once: two or three times in two seconds, and when the controller starts.
+			if got := countPrefix(requests, "update foos/status"); got == 0 || got > 2*(1+3+1) {
+				t.Errorf("got %d status writes in two seconds, want at most one for each Foo and resync", got)
+			}
+			for _, request := range requests {
 				if strings.Contains(request, " deployments ") && !strings.HasPrefix(request, "list") {
 					t.Errorf("unnecessary request after a restart: %s", request)
 				}
@@ -208,4 +213,13 @@ func podsAndReplicaSets(t *testing.T, namespace string) string {
 	t.Helper()
 	return kubectl(t, "get", "-n", namespace, "replicasets,pods", "-o",
 		`jsonpath={range .items[*]}{.kind} {.metadata.uid} {.metadata.generation} {.metadata.labels.pod-template-hash}{"\n"}{end}`)
+}
+
+func countPrefix(requests []string, prefix string) (count int) {
+	for _, request := range requests {
+		if strings.HasPrefix(request, prefix+" ") {
+			count++
+		}
+	}
+	return count
 }

@@ -36,7 +36,7 @@ const indexerTimeout = 250 * time.Millisecond
 // workqueue, which is as late, may know the first delay still, and keep only that.
 const timerDelay = 100 * time.Millisecond
 
-// maxEchoes is how many writes and events wait for each other at most. The oldest are forgotten.
+// maxEchoes is how many writes and events are remembered until the other one of the two is traced.
 const maxEchoes = 4096
 
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.

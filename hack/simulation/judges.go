@@ -393,7 +393,7 @@ func (w *walk) judgeState() (name, differs string) {
 	return JudgeState(allFoos, allDeployments)
 }
 
-// JudgeState returns what is not as the Foos of a namespace desire, and of which one, or nothing.
+// JudgeState returns how the state of a namespace differs from what its Foos desire, and the name of the first such Foo, or nothing.
 func JudgeState(foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) (name, differs string) {
 	byName, controlled := map[string]*appsv1.Deployment{}, map[types.UID][]string{}
 	for _, d := range deployments {

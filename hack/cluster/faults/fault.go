@@ -88,7 +88,7 @@ func parse(r *http.Request) *Request {
 		return request
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
-		request.Namespace, parts = parts[1], parts[2:]
+		parts = parts[2:]
 	}
 	request.Resource = parts[0]
 	if len(parts) > 1 {

@@ -42,9 +42,9 @@ var Writes = []string{"create", "update", "patch", "delete"}
 
 // Request is a request that was sent to the API server, other than a list or a watch.
 type Request struct {
-	Verb, Resource, Namespace, Name string
-	Sent                            time.Time
-	Code                            int // of the API server's response; 0 if there was none
+	Verb, Resource, Name string
+	Sent                 time.Time
+	Code                 int // of the API server's response; 0 if there was none
 }
 
 // Succeeded reports whether the API server applied the request and responded with a 2xx code.
@@ -198,8 +198,8 @@ func (p *Proxy) faultFor(request *Request) Fault {
 	return nil
 }
 
-// recordResponse records the code of the API server's response to a request, other than a list or a watch. It reads the response first: to pass
-// on the one to a request whose body the API server has not read, as when it is forbidden, may take forever.
+// recordResponse records the code of the API server's response, other than to a list or a watch. It reads the whole response first: to forward
+// the response to a request whose body the API server has not read, for example because it is forbidden, may block forever.
 func (p *Proxy) recordResponse(response *http.Response) error {
 	request := response.Request.Context().Value(requestKey{}).(*Request)
 	if request.Verb == "watch" || request.Verb == "list" {

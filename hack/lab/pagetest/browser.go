@@ -29,7 +29,8 @@ type browser struct {
 
 // startBrowser starts the browser that CHROMIUM names or else one that it finds, and opens an empty page.
 func startBrowser() (*browser, error) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox) // A container seldom allows it, and the page is our own.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("hide-scrollbars", false),
+		chromedp.NoSandbox) // A container seldom allows it, and the page is our own.
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		options = append(options, chromedp.ExecPath(path))
 	}
@@ -65,13 +66,13 @@ func run[T any](b *browser, action chromedp.Action[T]) (T, error) {
 }
 
 // open opens a page, as wide and high as given, and waits until it has loaded. scheme is light or dark.
-func (b *browser) open(url string, width, height int64, scheme string) error {
+func (b *browser) open(url string, width, height int, scheme string) error {
 	var viewport []chromedp.EmulateViewportOption
 	if width < 600 {
 		viewport = append(viewport, chromedp.EmulateMobile)
 	}
 	_, err := run(b, chromedp.Steps(
-		chromedp.EmulateViewport(width, height, viewport...),
+		chromedp.EmulateViewport(int64(width), int64(height), viewport...),
 		chromedp.Func(func(ctx context.Context, page *chromedp.Target) error {
 			_, err := cdp.Call(ctx, page, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

@@ -49,7 +49,7 @@ func newPage(t *testing.T) *page {
 
 func (p *page) open(url string, width, height int, scheme string) {
 	p.Helper()
-	if err := p.browser.open(url, int64(width), int64(height), scheme); err != nil {
+	if err := p.browser.open(url, width, height, scheme); err != nil {
 		p.Fatal(err)
 	}
 }
