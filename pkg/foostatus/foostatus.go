@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,7 +187,10 @@ type Differences struct{ Found, Desired *appsv1.Deployment }
 
 // Exist reports whether anything differs. Values that are equal to the API server, such as the quantities
 // 1000m and 1, or an empty list and none, do not.
-func (d Differences) Exist() bool { return !equality.Semantic.DeepEqual(d.Found, d.Desired) }
+func (d Differences) Exist() bool {
+	// Most syncs find nothing, which reflect.DeepEqual sees in a fraction of the time.
+	return !reflect.DeepEqual(d.Found, d.Desired) && !equality.Semantic.DeepEqual(d.Found, d.Desired)
+}
 
 // String returns each field with its desired value and the one that was found.
 func (d Differences) String() string {
