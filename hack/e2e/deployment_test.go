@@ -30,21 +30,6 @@ func TestExampleFoo(t *testing.T) {
 	if !metav1.IsControlledBy(deployment, foo) {
 		t.Errorf("owner references = %v, want a controller reference to the Foo", deployment.OwnerReferences)
 	}
-	labels := map[string]string{"app": "nginx", "controller": "example-foo"}
-	for place, got := range map[string]map[string]string{
-		"selector": deployment.Spec.Selector.MatchLabels, "labels": deployment.Labels, "Pod labels": deployment.Spec.Template.Labels,
-	} {
-		if fmt.Sprint(got) != fmt.Sprint(labels) {
-			t.Errorf("%s = %v, want %v", place, got, labels)
-		}
-	}
-	if containers := deployment.Spec.Template.Spec.Containers; len(containers) != 1 || containers[0].Name != "nginx" ||
-		containers[0].Image != "nginx:latest" {
-		t.Errorf("containers = %v, want nginx with image nginx:latest only", containers)
-	}
-	if foo.Status.Replicas != 1 || foo.Status.Selector != "app=nginx,controller=example-foo" {
-		t.Errorf("status = %+v", foo.Status)
-	}
 	waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
 
 	columns := strings.Fields(strings.Split(kubectl(t, "get", "foos", "-n", namespace, "-o", "wide"), "\n")[0])
@@ -130,50 +115,43 @@ func TestNameConflict(t *testing.T) {
 	}
 }
 
-func TestStalledDeployment(t *testing.T) {
+func TestQuotas(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		quota string
-		pods  int32 // that it allows
-	}{"pods": {"pods=1", 1}, "replicasets": {"count/replicasets.apps=0", 0}} {
+		quota, reason string
+		pods          int32 // that it allows
+	}{
+		"pods":        {"pods=1", "DeploymentStalled", 1},
+		"replicasets": {"count/replicasets.apps=0", "DeploymentStalled", 0},
+		"deployments": {"count/deployments.apps=0", "DeploymentRejected", 0},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			startController(t, namespace)
+			startController(t, namespace, "-resync-period=1s")
 			kubectl(t, "create", "quota", "-n", namespace, "limit", "--hard="+test.quota)
-			createFoo(t, namespace, "stalled", "stalled", 3)
-			if message := waitForStalled(t, namespace, "stalled", "DeploymentStalled").Message; !strings.Contains(message, "exceeded quota") {
+			foo := createFoo(t, namespace, "limited", "limited", 3)
+			message := waitForStalled(t, namespace, "limited", test.reason).Message
+			if !strings.Contains(message, "exceeded quota") {
 				t.Errorf("message = %q, want the reason of the quota", message)
 			}
-			waitForKstatus(t, namespace, "stalled", status.FailedStatus)
+			waitForKstatus(t, namespace, "limited", status.FailedStatus)
 			eventually(t, convergence, func() error {
-				if foo := getFoo(t, namespace, "stalled"); foo.Status.AvailableReplicas != test.pods || foo.Status.Replicas != test.pods {
+				if foo := getFoo(t, namespace, "limited"); foo.Status.AvailableReplicas != test.pods || foo.Status.Replicas != test.pods {
 					return fmt.Errorf("status = %+v, want %d replicas", foo.Status, test.pods)
 				}
 				return nil
 			})
 			kubectl(t, "delete", "quota", "-n", namespace, "limit")
-			kubectl(t, "rollout", "restart", "-n", namespace, "deployment/stalled") // Other controllers may back off for minutes.
-			waitForReplicas(t, namespace, "stalled", 3)
+			if test.reason == "DeploymentRejected" {
+				waitForEvent(t, foo, corev1.EventTypeWarning, test.reason, message)
+			} else { // Other controllers may back off for minutes.
+				kubectl(t, "rollout", "restart", "-n", namespace, "deployment/limited")
+			}
+			waitForReplicas(t, namespace, "limited", 3)
+			waitForKstatus(t, namespace, "limited", status.CurrentStatus)
 		})
 	}
-}
-
-func TestRejectedDeployment(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	kubectl(t, "create", "quota", "-n", namespace, "deployments", "--hard=count/deployments.apps=0")
-	startController(t, namespace, "-resync-period=1s")
-	foo := createFoo(t, namespace, "rejected", "rejected", 1)
-	message := waitForStalled(t, namespace, "rejected", "DeploymentRejected").Message
-	if !strings.Contains(message, "exceeded quota") {
-		t.Errorf("message = %q", message)
-	}
-	waitForEvent(t, foo, corev1.EventTypeWarning, "DeploymentRejected", message)
-	waitForKstatus(t, namespace, "rejected", status.FailedStatus)
-	kubectl(t, "delete", "quota", "-n", namespace, "deployments")
-	waitForReplicas(t, namespace, "rejected", 1)
-	waitForKstatus(t, namespace, "rejected", status.CurrentStatus)
 }
 
 func TestScaleSubresource(t *testing.T) {

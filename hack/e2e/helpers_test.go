@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -77,10 +75,10 @@ func poll(ctx context.Context, timeout time.Duration, check func() error) error 
 	}
 }
 
-// sleep returns after a duration, or earlier when the test ends.
-func sleep(t *testing.T, duration time.Duration) {
+// wait returns when there is something to receive, or earlier when the test ends.
+func wait[T any](t *testing.T, channel <-chan T) {
 	select {
-	case <-time.After(duration):
+	case <-channel:
 	case <-t.Context().Done():
 	}
 }
@@ -390,40 +388,4 @@ func get(address, path string) (status int, body string) {
 		return 0, err.Error()
 	}
 	return response.StatusCode, string(content)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		// Below the ephemeral ports: no connection takes it before the process listens.
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(10000)))
-		if err == nil {
-			listener.Close()
-			return listener.Addr().String()
-		}
-	}
-	t.Fatal("found no free port")
-	return ""
-}
-
-var finishedSyncing = regexp.MustCompile(`(?m)^I\d{4} (\S+) .*"Finished syncing" foo="(\S+)" duration="(\S+)"`)
-
-// checkLog fails the test if there was a panic, or if two syncs of a Foo overlapped.
-func checkLog(t *testing.T, log string) {
-	t.Helper()
-	if strings.Contains(log, "panic") {
-		t.Error("the log reports a panic")
-	}
-	ended := map[string]time.Time{}
-	for _, match := range finishedSyncing.FindAllStringSubmatch(log, -1) {
-		end, err := time.Parse("15:04:05.000000", match[1])
-		requireNoError(t, err)
-		duration, err := time.ParseDuration(match[3])
-		requireNoError(t, err)
-		// Timestamps have no date, so that a sync after midnight seems to be hours before the last one.
-		if last := ended[match[2]]; end.Add(-duration).Before(last) && last.Sub(end) < time.Hour {
-			t.Errorf("two syncs of %s overlapped by %s", match[2], last.Sub(end.Add(-duration)))
-		}
-		ended[match[2]] = end
-	}
 }

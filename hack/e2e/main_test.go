@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -222,8 +223,10 @@ func startCommand(t *testing.T, command *exec.Cmd, environment ...string) *proce
 	t.Cleanup(func() {
 		p.command.Process.Kill()
 		<-p.exited
-		if strings.Contains(p.log.String(), "DATA RACE") {
-			t.Error("the race detector found a data race")
+		for _, text := range []string{"DATA RACE", "panic"} {
+			if line := firstLineWith(p.log.String(), text); line != "" {
+				t.Errorf("the log says %s", line)
+			}
 		}
 		if line := firstLineWith(p.log.String(), policyName); line != "" {
 			t.Errorf("the policy has denied a write of a Deployment: %s", line)
@@ -300,6 +303,15 @@ func (p *process) waitForLog(text string) {
 	})
 }
 
+var serving = regexp.MustCompile(`"Serving" address="(\S+)"`)
+
+// address waits until the controller serves, and returns the address. That is logged with -v=2.
+func (p *process) address() string {
+	p.t.Helper()
+	p.waitForLog(`"Serving"`)
+	return serving.FindStringSubmatch(p.log.String())[1]
+}
+
 func (p *process) signal(signal syscall.Signal) {
 	p.t.Helper()
 	requireNoError(p.t, p.command.Process.Signal(signal))
@@ -368,10 +380,7 @@ func startWithHeldCreates(t *testing.T, namespace string, flags ...string) (cont
 		case <-t.Context().Done():
 			return
 		}
-		select {
-		case <-release:
-		case <-t.Context().Done():
-		}
+		wait(t, release)
 	})})
 	controller = startBehindProxy(t, proxy, append([]string{"-namespace", namespace}, flags...)...)
 	controller.waitForLog("Started workers")

@@ -126,9 +126,9 @@ func TestClientRateLimit(t *testing.T) {
 func TestMissingCRD(t *testing.T) {
 	deleteCRD(t)
 	const command = "kubectl apply -f artifacts/examples/crd.yaml"
-	kubeconfig, address := kubeconfigFor(t, user), freeAddress(t)
+	kubeconfig := kubeconfigFor(t, user)
 	failing := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=3s")
-	waiting := startProcess(t, "-kubeconfig", kubeconfig, "-health-probe-bind-address", address)
+	waiting := startProcess(t, "-kubeconfig", kubeconfig, "-health-probe-bind-address=127.0.0.1:0", "-v=2")
 	failing.waitForExit(1, 20*time.Second)
 	if last := failing.errorLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
 		t.Errorf("the last line is %q, want an error that contains %q", last, command)
@@ -136,7 +136,7 @@ func TestMissingCRD(t *testing.T) {
 	waiting.waitForLog(command)
 	checkHealth := func(path string, want int) {
 		eventually(t, convergence, func() error {
-			got, body := get(address, path)
+			got, body := get(waiting.address(), path)
 			if got != want || got == http.StatusInternalServerError && !strings.Contains(body, "have not synced") {
 				return fmt.Errorf("%s = %d %s, want %d", path, got, body, want)
 			}
@@ -219,8 +219,8 @@ func TestJSONLogging(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	address := freeAddress(t)
-	startController(t, namespace, "-metrics-bind-address", address, "-leader-elect", "-leader-elect-resource-namespace", namespace)
+	address := startController(t, namespace, "-metrics-bind-address=127.0.0.1:0", "-leader-elect",
+		"-leader-elect-resource-namespace", namespace).address()
 	createReadyFoo(t, namespace, "measured", "measured", 1)
 	_, metrics := get(address, "/metrics")
 	for _, want := range []string{

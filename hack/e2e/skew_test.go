@@ -120,7 +120,7 @@ func TestOlderCRD(t *testing.T) {
 			before := stableRequestsIn(t, namespace)
 			controller = startController(t, namespace, "-resync-period=1s")
 			controller.waitForLog(olderCRDMessage)
-			sleep(t, 2*time.Second)
+			wait(t, time.After(2*time.Second))
 			requests := requestsIn(t, namespace)[len(before):]
 			// Each resync writes the status of both Foos once: two or three times in two seconds, and when the controller starts.
 			if got := countPrefix(requests, "update foos/status"); got == 0 || got > 2*(1+3+1) {
@@ -138,7 +138,6 @@ func TestOlderCRD(t *testing.T) {
 			waitForReplicas(t, namespace, "scaled", 1)
 			waitForReplicas(t, namespace, "renamed", 2) // by the next resync
 			checkReportedOnce(t, controller)
-			checkLog(t, controller.log.String())
 			controller.stop(10 * time.Second)
 			kubectl(t, "delete", "-n", namespace, "foos", "--all")
 		})

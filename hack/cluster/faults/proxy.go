@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults provides a proxy in front of the API server that injects faults into requests and watches, and records the
+// Package faults provides a proxy in front of the API server that injects faults into requests, watches included, and records the
 // requests. Faults are injected outside of the process under test, so that it is the binary that ships.
 package faults
 
@@ -54,7 +54,6 @@ func (r Request) Succeeded() bool { return r.Code >= 200 && r.Code <= 299 }
 type Proxy struct {
 	server  *httptest.Server
 	reverse *httputil.ReverseProxy
-	watches watches
 
 	lock     sync.Mutex
 	random   *rand.Rand
@@ -77,7 +76,6 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 	}
 	p := &Proxy{
 		reverse:  httputil.NewSingleHostReverseProxy(target),
-		watches:  newWatches(),
 		random:   rand.New(rand.NewPCG(seed, 0)),
 		injected: map[string]int{},
 	}
@@ -96,7 +94,6 @@ func Start(config *rest.Config, seed uint64) (*Proxy, error) {
 
 // Close closes all connections and stops the proxy.
 func (p *Proxy) Close() {
-	p.ResumeWatches()
 	p.CloseConnections()
 	p.server.Close()
 }
@@ -168,11 +165,7 @@ type requestKey struct{}
 
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request) {
 	request := r.Context().Value(requestKey{}).(*Request)
-	if request.Verb == "watch" {
-		ctx, end := p.watches.begin(r.Context(), request.Resource)
-		defer end()
-		r = r.WithContext(ctx)
-	} else if request.Verb != "list" && request.Resource != "" {
+	if request.Verb != "watch" && request.Verb != "list" && request.Resource != "" {
 		p.lock.Lock()
 		p.requests = append(p.requests, request)
 		p.lock.Unlock()
