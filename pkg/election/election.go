@@ -133,7 +133,7 @@ func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
 	defer cancel()
 	if e.lock.renewed.Swap(nil) == nil { // From now on writes fail.
-		return nil // Another instance is the leader.
+		return nil // This instance does not hold the Lease, as far as it knows.
 	}
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
 		return e.inFlight.Load() == 0, nil
@@ -152,8 +152,8 @@ func (e *Elector) release(ctx context.Context) error {
 	})
 }
 
-// Leading reports whether this instance can be sure that it holds the Lease.
-func (e *Elector) Leading() bool {
+// leading reports whether this instance can be sure that it holds the Lease.
+func (e *Elector) leading() bool {
 	renewed := e.lock.renewed.Load()
 	return renewed != nil && elapsed(*renewed) < e.options.RenewDeadline
 }
@@ -184,7 +184,7 @@ func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 		}
 		e.inFlight.Add(1)
 		defer e.inFlight.Add(-1)
-		if !e.Leading() {
+		if !e.leading() {
 			if request.Body != nil {
 				request.Body.Close()
 			}
@@ -201,7 +201,7 @@ func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 // observedLock observes in the responses of the API server whether this instance holds the Lease.
 type observedLock struct {
 	resourcelock.Interface
-	// renewed is when the last renewal was sent (standbys count from later), or nil if the Lease is not held.
+	// renewed is when the last renewal was sent (standbys count from when they see it), or nil if the Lease is not held.
 	renewed atomic.Pointer[time.Time]
 	// forbiddenSince maps a verb to when it became forbidden. After forbiddenTimeout, endElection is called.
 	forbiddenSince   map[string]time.Time
@@ -242,19 +242,21 @@ func (l *observedLock) observeWrite(
 	return err
 }
 
-// observeForbidden logs when the API server begins to forbid a verb, and ends the election if that lasts.
+// observeForbidden logs when the API server begins to forbid a verb, or has no namespace for the Lease, and ends
+// the election if that lasts.
 func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
-	if !apierrors.IsForbidden(err) {
+	noNamespace := verb == "create" && apierrors.IsNotFound(err)
+	if !apierrors.IsForbidden(err) && !noNamespace {
 		delete(l.forbiddenSince, verb)
 		return
 	}
 	err = fmt.Errorf("the Lease of the leader election cannot be used; "+
-		"grant the verb and resource named here with RBAC, or use another Lease with "+
+		"grant the verb and resource named here with RBAC, create the namespace, or use another Lease with "+
 		"-leader-elect-resource-name and -leader-elect-resource-namespace: %w", err)
 	since, ok := l.forbiddenSince[verb]
 	if !ok {
 		l.forbiddenSince[verb] = time.Now()
-		klog.FromContext(ctx).Error(err, "Access to the Lease is forbidden; retrying")
+		klog.FromContext(ctx).Error(err, "Cannot access the Lease; retrying")
 	} else if time.Since(since) >= l.forbiddenTimeout {
 		l.endElection(err)
 	}

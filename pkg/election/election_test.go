@@ -15,6 +15,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -213,13 +214,13 @@ func TestDeposedLeaderStopsWriting(t *testing.T) {
 				defer cancel()
 				go elector.Run(ctx, untilDone)
 				time.Sleep(time.Second) // The Lease is acquired.
-				if !elector.Leading() {
+				if !elector.leading() {
 					t.Fatal("not leading")
 				}
 				depose(t, client, conflict)
 				time.Sleep(options.RetryPeriod) // The next renewal fails, long before the renew deadline.
 				synctest.Wait()
-				if elector.Leading() {
+				if elector.leading() {
 					t.Error("still leading after a renewal has failed")
 				}
 			})
@@ -228,23 +229,31 @@ func TestDeposedLeaderStopsWriting(t *testing.T) {
 }
 
 func TestForbiddenLease(t *testing.T) {
-	for _, verb := range []string{"get", "create", "update"} {
-		t.Run(verb, func(t *testing.T) {
+	forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("no access"))
+	for name, test := range map[string]struct {
+		verb string
+		err  error
+	}{
+		"get":                  {"get", forbidden},
+		"create":               {"create", forbidden},
+		"update":               {"update", forbidden},
+		"create, no namespace": {"create", apierrors.NewNotFound(corev1.Resource("namespaces"), options.Namespace)},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := fake.NewClientset()
-				if verb == "update" {
+				if test.verb == "update" {
 					expired := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name}}
 					if err := client.Tracker().Add(expired); err != nil {
 						t.Fatal(err)
 					}
 				}
-				forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot "+verb))
-				client.PrependReactor(verb, "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, forbidden
+				client.PrependReactor(test.verb, "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, test.err
 				})
 				start := time.Now()
 				err := newTestElector(client, "one").Run(t.Context(), untilDone)
-				if !errors.Is(err, forbidden) || !strings.Contains(err.Error(), "-leader-elect-resource-name") {
+				if !errors.Is(err, test.err) || !strings.Contains(err.Error(), "-leader-elect-resource-name") {
 					t.Errorf("Run() = %v, want the API server's response and the flag", err)
 				}
 				if took := time.Since(start); took < options.ForbiddenTimeout || took > options.ForbiddenTimeout+maxRetryPeriod {
