@@ -208,14 +208,15 @@ func (c *Control) UpdateFooStatus(
 	updated, err := client.UpdateStatus(ctx, fooCopy, metav1.UpdateOptions{
 		FieldManager: c.fieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
 	})
-	if apierrors.IsNotFound(err) && c.ensureCurrent(ctx, foo) == nil {
-		updated, err = foo, nil // The Foo exists, so it is the status subresource that does not.
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err) && c.ensureCurrent(ctx, foo) == nil:
+		updated = foo // The Foo exists, so it is the status subresource that does not.
+	case err != nil:
 		return nil, err
+	default:
+		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
+		c.expect(foo, samplev1alpha1.Resource("foos"), updated)
 	}
-	logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
-	c.expect(foo, samplev1alpha1.Resource("foos"), updated)
 	if !equality.Semantic.DeepEqual(updated.Status, status) {
 		c.olderCRD.Do(func() {
 			logger.Error(nil, "The CRD of Foo is older than this controller and does not store its status",
