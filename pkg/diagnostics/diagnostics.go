@@ -39,7 +39,7 @@ func Explain(err error) error {
 		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
 	default:
 		return fmt.Errorf("the API server's response cannot be decoded; "+
-			"fix the field that the error names: %w", err)
+			"if the error names a field of an object, fix that: %w", err)
 	}
 }
 
