@@ -115,7 +115,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	if err != nil {
 		ready.Reason, ready.Message = err.Reason, err.Message
 	} else {
-		ready.Reason, ready.Message = RolloutStatus(deployment)
+		ready.Reason, ready.Message = rolloutStatus(deployment)
 	}
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
@@ -130,8 +130,8 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	return status
 }
 
-// RolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
-func RolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
+// rolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
+func rolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 	if deployment.DeletionTimestamp != nil {
 		return DeploymentProgressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
 	}

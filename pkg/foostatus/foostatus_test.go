@@ -171,9 +171,9 @@ func TestRolloutStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			deployment := newDeployment(test.status)
 			deployment.Spec.Replicas, deployment.DeletionTimestamp = test.replicas, test.deleted
-			reason, message := RolloutStatus(deployment)
+			reason, message := rolloutStatus(deployment)
 			if got := reason + ": " + message; got != test.want {
-				t.Errorf("RolloutStatus() = %q, want %q", got, test.want)
+				t.Errorf("rolloutStatus() = %q, want %q", got, test.want)
 			}
 			if got, want := IsAvailable(deployment), reason == DeploymentAvailable; got != want {
 				t.Errorf("IsAvailable() = %v, want %v", got, want)
@@ -277,7 +277,7 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	failing.Status.Conditions = []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: long},
 	}
-	_, ofRollout := RolloutStatus(failing)
+	_, ofRollout := rolloutStatus(failing)
 	for name, message := range map[string]string{
 		"rejection":  Rejected(apierrors.NewBadRequest(long)).Error(),
 		"multi-byte": Rejected(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),

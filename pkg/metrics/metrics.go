@@ -11,13 +11,13 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Result is how a sync ended. After all but Success the Foo is requeued.
+// Result is how a sync ended. After all but Success the Foo is synced again later.
 type Result string
 
 // The results of a sync.
 const (
 	Success  Result = "success"
-	Conflict Result = "conflict" // Another client has just changed or deleted an object.
+	Conflict Result = "conflict" // Another client has changed or deleted an object, or deletes its namespace.
 	Stale    Result = "stale"    // A cache has not caught up with the API server, or the Lease is lost.
 	Stalled  Result = "stalled"  // A user has to act, as the Foo's status says.
 	Error    Result = "error"
