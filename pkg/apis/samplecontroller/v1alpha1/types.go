@@ -55,8 +55,8 @@ type FooSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	DeploymentName string `json:"deploymentName"`
 	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
-	// number of replicas: the Deployment is created with the default of 1, and may be scaled by anyone, such as
-	// a HorizontalPodAutoscaler.
+	// number of replicas: the Deployment is created with 1 or, if the name was changed, as many as the superseded
+	// one has, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10

@@ -15,8 +15,8 @@ type FooSpecApplyConfiguration struct {
 	// the superseded one is deleted once the new one is available.
 	DeploymentName *string `json:"deploymentName,omitempty"`
 	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
-	// number of replicas: the Deployment is created with the default of 1, and may be scaled by anyone, such as
-	// a HorizontalPodAutoscaler.
+	// number of replicas: the Deployment is created with 1 or, if the name was changed, as many as the superseded
+	// one has, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
