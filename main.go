@@ -106,9 +106,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	}
 	// The informers outlive ctx: an event handler cannot be added to one that has stopped.
 	informersCtx, stopInformers := context.WithCancel(context.WithoutCancel(ctx))
-	defer sampleInformerFactory.Shutdown()
-	defer kubeInformerFactory.Shutdown()
-	defer stopInformers()
+	defer stopInformers() // It does not wait for them: a Reflector may be in a backoff of up to a minute.
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
 	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced); err != nil || ctx.Err() != nil {

@@ -50,7 +50,7 @@ func TestFirstSignalDrains(t *testing.T) {
 				}
 				log = after
 			}
-			if _, after, _ := strings.Cut(log, "Finished syncing"); !strings.Contains(after, "Stopping reflector") {
+			if before, _, found := strings.Cut(log, "Finished syncing"); !found || strings.Contains(before, "Stopping reflector") {
 				t.Errorf("the informers do not run until the running sync has finished:\n%s", log)
 			}
 		})
