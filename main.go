@@ -189,7 +189,7 @@ func waitForCacheSync(
 		return nil
 	}
 	err := watchErrors.Last()
-	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s: %w", timeout, err)
+	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w", timeout, err)
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed
