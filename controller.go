@@ -60,8 +60,9 @@ const (
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// staleCacheDelay is how long a Foo waits for a stale cache or a lost Lease, unless an event is earlier.
+	// How long a Foo waits for a stale cache or a lost Lease, or for a taken name, if no event is earlier.
 	staleCacheDelay = time.Second
+	takenNameDelay  = time.Minute
 )
 
 // Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
@@ -144,7 +145,7 @@ func NewController(
 }
 
 // Run starts the workers once the event handlers have seen the initial lists. Once ctx is done, it waits for
-// running syncs, at most for shutdownTimeout: to cancel longer ones is an error. Run may be called once.
+// running syncs, and returns an error if they take longer than shutdownTimeout. Run may be called once.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	defer c.workqueue.ShutDown()
@@ -178,7 +179,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		cancelSyncs(fmt.Errorf("syncs that were still running after %s were cancelled", c.shutdownTimeout))
 	}).Stop()
 	running.Wait()
-	return context.Cause(syncCtx)
+	return context.Cause(syncCtx) // It is nil unless syncs were cancelled.
 }
 
 // addFoo enqueues a new Foo and, with low priority, one of the initial list.
@@ -208,7 +209,7 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	}
 }
 
-// addDeployment enqueues the Foo of a new Deployment. The initial list of Foos has those of the initial list.
+// addDeployment enqueues the Foo of a new Deployment. For the initial list, addFoo enqueues all Foos.
 func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
 	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
 		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
@@ -253,7 +254,6 @@ func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 // enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 	for _, foo := range c.owners.FoosByDeploymentName(deployment) {
-		c.workqueue.Forget(cache.MetaObjectToName(foo))
 		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
 	}
 }
@@ -274,13 +274,13 @@ func (c *Controller) enqueueFoo(foo klog.KMetadata, reason string) {
 	c.workqueue.Add(objectRef)
 }
 
-// enqueueLowPriority is enqueueFoo for a Foo that has not changed, and waits for those that have.
+// enqueueLowPriority enqueues a Foo that has not changed. Its key waits for those of Foos that have.
 func (c *Controller) enqueueLowPriority(foo *samplev1alpha1.Foo, reason string) {
 	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "low")
 	c.workqueue.AddLowPriority(cache.MetaObjectToName(foo))
 }
 
-// runWorker processes items of the workqueue until ctx is done. The context of their syncs is done later.
+// runWorker processes items of the workqueue until ctx is done. Their syncs use syncCtx, which outlives it.
 func (c *Controller) runWorker(ctx, syncCtx context.Context) {
 	for ctx.Err() == nil && c.processNextWorkItem(syncCtx) {
 	}
@@ -292,7 +292,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	// Done marks the key as processed, whatever came of it. If it was added meanwhile, it is queued again.
+	// Done marks the key as processed, even if its sync failed. If it was added meanwhile, it is queued again.
 	defer c.workqueue.Done(objectRef)
 
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
@@ -318,11 +318,11 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading):
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
 		return metrics.Stale
-	case isStalled && stalled.Reason != ErrResourceExists:
-		c.workqueue.Forget(objectRef) // It is synced at the end of the write pause.
-		return metrics.Stalled
 	case isStalled:
-		c.workqueue.AddRateLimited(objectRef)
+		c.workqueue.Forget(objectRef)
+		if stalled.Reason == ErrResourceExists { // Otherwise the end of a write pause or a deletion enqueues it.
+			c.workqueue.AddAfter(objectRef, takenNameDelay)
+		}
 		return metrics.Stalled
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err),
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -336,7 +336,7 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 }
 
 // syncHandler reconciles the Deployment of a Foo with the desired state, and reports the result in the Foo's
-// status and in events. It reads from the caches and writes only what differs. The error is to be retried.
+// status and in events. It reads from the caches and writes only what differs. See handleErr for its error.
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -417,7 +417,7 @@ func (c *Controller) syncDeployment(
 		return syncResult{deployment: found, stalled: c.pacer.StillOverridden(foo)}, nil
 	}
 	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
-	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone as the last one.
+	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone like the last one.
 		return syncResult{deployment: found, stalled: foostatus.RejectedOrOverridden(foo, differences)}, nil
 	}
 
@@ -433,7 +433,7 @@ func (c *Controller) syncDeployment(
 }
 
 // pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
-// one can take over. It returns what stalls the Foo if the API server rejects that.
+// one can take over. It returns what stalls the Foo if the API server rejects the deletion.
 func (c *Controller) pruneDeployments(
 	ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) (*foostatus.StalledError, error) {
@@ -462,7 +462,8 @@ func (c *Controller) report(
 ) error {
 	deployment, stalled := result.deployment, result.stalled
 	if deployment == nil && len(superseded) > 0 {
-		deployment = superseded[0] // It keeps serving until it can be replaced.
+		// It keeps serving until it can be replaced.
+		deployment = superseded[max(0, slices.IndexFunc(superseded, foostatus.IsAvailable))]
 	}
 	updated, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
 	if err != nil {
@@ -470,8 +471,7 @@ func (c *Controller) report(
 	}
 	switch {
 	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
-		klog.FromContext(ctx).Info("Foo is stalled",
-			"reason", stalled.Reason, "message", stalled.Message)
+		klog.FromContext(ctx).Info("Foo is stalled", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
 	case stalled == nil && (result.changed || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
@@ -495,7 +495,7 @@ func (c *Controller) desiredDeployment(
 	return desired
 }
 
-// newDeployment returns the Deployment of a Foo. Garbage collector and handleObject need its owner reference.
+// newDeployment returns a Foo's Deployment. The garbage collector and handleObject need its owner reference.
 func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{
@@ -503,7 +503,7 @@ func newDeployment(foo *samplev1alpha1.Foo, image string) *appsv1.Deployment {
 			Namespace:       foo.Namespace,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
 		},
-		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labelsFor(foo)}},
+		Spec: appsv1.DeploymentSpec{Selector: metav1.SetAsLabelSelector(labelsFor(foo))},
 	}
 	setDesiredState(deployment, foo, image)
 	return deployment

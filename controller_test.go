@@ -220,9 +220,9 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed without replicas", given: objects{newFoo(renamed, withoutReplicas), scaled},
 			requests: []string{createNew, updateStatus}, events: syncedEvent, ready: isProgressing,
 			deployment: newDeploymentFor(newFoo(renamed), withReplicas(7))},
-		{name: "renamed, name conflict", given: objects{newFoo(renamed), ours, newDeploymentFor(newFoo(renamed), notControlled)},
-			requests: []string{updateStatus}, err: notManaged, events: strings.ReplaceAll(conflictEvent, "example", "new"),
-			ready: isConflicting, status: twoReplicas},
+		{name: "renamed twice, name conflict", ready: isConflicting, status: twoReplicas, // It reports the one that serves.
+			given:    objects{newFoo(renamed), ours, newDeploymentFor(newFoo(withDeploymentName("between"))), newDeploymentFor(newFoo(renamed), notControlled)},
+			requests: []string{updateStatus}, err: notManaged, events: strings.ReplaceAll(conflictEvent, "example", "new")},
 		{name: "renamed, rejected", given: objects{newFoo(renamed), ours}, responses: responses{createNew: webhook},
 			requests: []string{createNew, updateStatus}, err: denied, events: deniedEvent, ready: isRejected, status: twoReplicas},
 		{name: "renamed twice",
@@ -520,7 +520,7 @@ func TestHandlers(t *testing.T) {
 		low       = "low: example-foo"
 		high      = "high: example-foo"
 		highReset = "high: example-foo, reset: example-foo"
-		bothReset = "high: example-foo waiting-foo, reset: example-foo waiting-foo"
+		both      = "high: example-foo waiting-foo"
 	)
 	for _, test := range []struct {
 		name   string
@@ -545,17 +545,17 @@ func TestHandlers(t *testing.T) {
 		{"status of the Deployment changed", update(ours, newDeploymentFor(newFoo(), available, v8)), none}, // It is enqueued later.
 		{"Deployment resynced", update(ours, ours), none},
 		{"not controlled, changed", update(another, another8), none},
-		{"released", update(ours, another8), bothReset},
-		{"adopted", update(another, ours8), bothReset},
+		{"released", update(ours, another8), both},
+		{"adopted", update(another, ours8), both},
 		{"adopted under another name", update(newDeploymentFor(newFoo(), superseded, notControlled), newDeploymentFor(newFoo(), superseded, v8)),
 			high},
 		{"released under another name", update(newDeploymentFor(newFoo(), superseded), newDeploymentFor(newFoo(), superseded, notControlled, v8)),
 			high},
-		{"deleted", remove(ours), bothReset},
-		{"not controlled, deleted", remove(another), bothReset},
+		{"deleted", remove(ours), both},
+		{"not controlled, deleted", remove(another), both},
 		{"superseded deleted", remove(newDeploymentFor(newFoo(), superseded)), high},
-		{"tombstone", removeTombstone(ours), bothReset},
-		{"tombstone without object", removeTombstone(nil), bothReset},
+		{"tombstone", removeTombstone(ours), both},
+		{"tombstone without object", removeTombstone(nil), both},
 		{"deleted in another namespace", remove(newDeploymentFor(newFoo(), withNamespace("other"))), none},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -647,6 +647,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			log     string
 			retries int // of the workqueue
 		}{
+			{"name conflict", exists, "stalled", takenNameDelay, "", 0},
 			{"transient error", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{"conflict", conflict, "conflict", 10 * time.Millisecond, "", 2},
 			{"gone", notFound, "conflict", 20 * time.Millisecond, "", 3},
@@ -659,7 +660,6 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
 			{"success", nil, "success", 2*time.Second - 5*time.Millisecond, "", 0}, // 2 s after the first pause
 			{"overridden during the second pause", nil, "stalled", 5 * time.Millisecond, "", 0},
-			{"name conflict", exists, "stalled", 5 * time.Millisecond, "", 1},
 		} {
 			f.responses[createDeployment] = step.create
 			f.foosIndexer.Bookmark(strconv.Itoa(i))

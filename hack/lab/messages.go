@@ -292,6 +292,7 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 // is not known.
 const (
 	staleCacheDelay = time.Second
+	takenNameDelay  = time.Minute
 	firstRetryDelay = 5 * time.Millisecond
 	maxRetryDelay   = 1000 * time.Second
 )
@@ -311,27 +312,30 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
 	}
-	var delay time.Duration
-	switch {
-	case s.Result == "success", s.Result == "stalled" && !isNameConflict(s):
-		step.Kind, step.Retries, step.Code = "queueForget", s.Retries, codeQueueForget
-		step.What = "Forget: there were no retries"
+	if s.Result == "success" || s.Result == "stalled" {
+		forget := step
+		forget.Kind, forget.Retries, forget.What, forget.Code = "queueForget", s.Retries, "Forget: there were no retries", codeQueueForget
 		if s.Retries > 0 {
-			step.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
+			forget.What = "Forget cleared " + strconv.Itoa(s.Retries) + " retries"
 		}
+		t.emit(forget)
+	}
+	var delay time.Duration
+	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("handleErr")
+	switch {
 	case s.Result == "stale":
 		delay = staleCacheDelay
-		step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("handleErr")
-	default:
+	case isNameConflict(s):
+		delay = takenNameDelay
+	case s.Result != "success" && s.Result != "stalled":
 		delay = retryDelay(s.Retries)
-		step.Kind, step.Retries, step.Why = "queueAddRateLimited", s.Retries+1, s.Result
-		step.What, step.Code = "queued with backoff", codeQueueRetry
+		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry
 	}
 	if delay > 0 {
 		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), "high"
 		p.queue.addAfter(s.Key, step.Priority, t.now.Add(delay))
+		t.emit(step)
 	}
-	t.emit(step)
 	t.emit(s)
 	done := Step{Source: inferred, Stop: "queue", Kind: "queueDone", Pod: p.name, Key: s.Key, Worker: s.Worker,
 		What: "Done: the key is no longer processed", Code: codeQueueDone}

@@ -350,7 +350,7 @@ const labState = (() => {
 
   // isByWorker reports whether a worker adds the key that it processes, and not a handler.
   function isByWorker(pod, step) {
-    return step.kind === "queueAddAfter" && pod.processing.has(step.key) && (step.why === "stale" || step.priority === "low");
+    return step.kind === "queueAddAfter" && pod.processing.has(step.key) && !step.lane;
   }
 
   function decide(pod, step, decision) {

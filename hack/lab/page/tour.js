@@ -38,7 +38,7 @@ const tourStations = [
     question: "The cache has no Deployment a. What comes next?",
     choices: ["A request that creates the Deployment.", "A wait for the event of the Deployment.", "A request that creates the Pods."],
     answer: 0,
-    explanation: "The controller makes the actual state like the desired one. The Pods are the work of other controllers.",
+    explanation: "The controller makes the actual state match the desired state. The Pods are the work of other controllers.",
   },
   {
     title: "The echo of a write",
