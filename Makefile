@@ -5,7 +5,7 @@
 BIN := .build/bin
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v cc 2> /dev/null),-race)
-# The modules to lint. Not hack/cluster/controlplane: linting its one file would analyse all of Kubernetes.
+# The modules to lint. Not hack/cluster/controlplane: linting it would analyze all of Kubernetes.
 MODULES := . hack/cluster hack/cluster/faults hack/e2e hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
@@ -228,7 +228,7 @@ bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minut
 	    $(if $(ROUNDS),-rounds=$(ROUNDS)) $(if $(ONLY),-only='$(ONLY)') $(if $(OTHER),-other='$(OTHER)')
 
 .PHONY: stage
-stage: ## Give stage N=3 of the tutorial its lessons, and that of the next stage; with DIR=mine your own code for that stage.
+stage: ## Run the lessons of stage N=3 of the tutorial, and that of the next stage; with DIR=mine your own code for that stage.
 	@test -f hack/tutorial/stage$(N)/main.go || { echo "N must be the number of a stage, from 1 to 9."; exit 2; }
 	@test -f $(or $(DIR),hack/tutorial/stage$(N))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
 	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/tutorial/stage$(N))/main.go hack/tutorial/stage$(N)/main_test.go .build/stage

@@ -43,7 +43,7 @@ var (
 		"hack/cluster/audit_test.go", "hack/cluster/cluster_test.go", "hack/cluster/estimate_test.go", "hack/cluster/export_test.go",
 		"hack/cluster/installed_test.go", "hack/cluster/version_test.go", "hack/cluster/cmd/cluster/main_test.go", "hack/cluster/snapshot.go",
 		"hack/cluster/faults/proxy_test.go", "hack/e2e/fidelity", "hack/e2e/restore_test.go", "hack/e2e/random_walk_test.go",
-		"hack/e2e/skew_test.go", "hack/simulation/observed.go",
+		"hack/e2e/skew_test.go", "hack/simulation/observed.go", "hack/simulation/simulation_test.go",
 		"hack/release/image/image_test.go", "hack/release/release_test.go", "hack/release/source_test.go",
 	}
 )

@@ -26,7 +26,7 @@ var Lessons = []Lesson{
 	{"A write fails", 1, lessonError},
 	{"The Deployment is deleted, and scaled", 1, lessonDrift},
 	{"The name is taken", 1, lessonName},
-	{"The cache is old", 1, lessonStale},
+	{"The cache is stale", 1, lessonStale},
 	{"A user looks at the Foo", 1, lessonStatus},
 	{"Two instances run", 2, lessonElection},
 	{"The Deployment is renamed, and its replicas are undone", 1, lessonRename},
@@ -114,7 +114,7 @@ func lessonName(w *walk) {
 	w.act("scale", 0, 2)
 	w.sleep(time.Minute)
 	if !w.hasReplicas(0, 1) {
-		w.violated("what a write finds", "Deployment %s belongs to nobody, and is not what it was at resourceVersion %s", deploymentName(0), version)
+		w.violated("what a write finds", "no Foo controls Deployment %s, and it is not what it was at resourceVersion %s", deploymentName(0), version)
 	}
 	w.act("deleteDeployment", 0, 0)
 	w.expect(5*soon, "the name is free, and the Foo has no Deployment", func() bool {

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command stage6 expects that its cache is old: it changes copies, and waits until the cache has what it has written.
+// Command stage6 expects that its cache is stale: it changes copies, and waits until the cache has what it has written.
 package main
 
 import (
@@ -85,7 +85,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
-			if deleted.OptionalObj != nil { // The informer could not look up what the cache had.
+			if deleted.OptionalObj != nil { // It is nil if the informer could not look up what the cache had.
 				c.handleObject(deleted.OptionalObj)
 			}
 			c.enqueueWaiting(deleted.GetObjectName())

@@ -146,7 +146,7 @@ func work(ctx context.Context, config *rest.Config) error {
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
-			if deleted.OptionalObj != nil { // The informer could not look up what the cache had.
+			if deleted.OptionalObj != nil { // It is nil if the informer could not look up what the cache had.
 				c.handleObject(deleted.OptionalObj)
 			}
 			c.enqueueWaiting(deleted.GetObjectName())

@@ -148,7 +148,7 @@ func work(ctx context.Context, config *rest.Config) error {
 		AddFunc:    func(deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		UpdateFunc: func(_, deployment *appsv1.Deployment) { c.handleObject(deployment) },
 		DeleteFunc: func(deleted appsinformers.DeletedDeployment) {
-			if deleted.OptionalObj != nil { // The informer could not look up what the cache had.
+			if deleted.OptionalObj != nil { // It is nil if the informer could not look up what the cache had.
 				c.handleObject(deleted.OptionalObj)
 			}
 			c.enqueueWaiting(deleted.GetObjectName())
@@ -321,7 +321,7 @@ func (c *controller) prune(ctx context.Context, foo *samplev1alpha1.Foo, current
 		if old.Name == current.Name || !metav1.IsControlledBy(old, foo) {
 			continue
 		}
-		// The caches may be old. Nothing brings back what is deleted, so that this is read from the API server.
+		// The caches may be stale. Nothing brings back what is deleted, so that this is read from the API server.
 		live, err := c.sampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
 		if err != nil || live.UID != foo.UID || live.Spec.DeploymentName != current.Name {
 			return err
