@@ -647,14 +647,14 @@ func TestProcessNextWorkItem(t *testing.T) {
 			log     string
 			retries int // of the workqueue
 		}{
-			{"name conflict", exists, "stalled", takenNameDelay, "", 0},
 			{"transient error", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{"conflict", conflict, "conflict", 10 * time.Millisecond, "", 2},
-			{"gone", notFound, "conflict", 20 * time.Millisecond, "", 3},
-			{"namespace being deleted", terminating, "conflict", 40 * time.Millisecond, "", 4},
-			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 80 * time.Millisecond, "a bug", 5},
-			{"stale cache", nil, "stale", staleCacheDelay, "", 5},
-			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "stale", staleCacheDelay, "", 5},
+			{"name conflict", exists, "stalled", takenNameDelay, "", 0},
+			{"conflict", conflict, "conflict", 5 * time.Millisecond, "", 1},
+			{"gone", notFound, "conflict", 10 * time.Millisecond, "", 2},
+			{"namespace being deleted", terminating, "conflict", 20 * time.Millisecond, "", 3},
+			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 40 * time.Millisecond, "a bug", 4},
+			{"stale cache", nil, "stale", staleCacheDelay, "", 4},
+			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "stale", staleCacheDelay, "", 4},
 			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles, and 2 s later.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
