@@ -103,6 +103,8 @@ func TestExercises(t *testing.T) {
 		"forget": func(p *page) {
 			p.do("faults", "failWrite", map[string]string{"count": "5", "code": "500"})
 			p.scale("2")
+			p.receive("the second failure", `step.kind === "queueAddRateLimited" && step.retries === 2`)
+			p.stepUntil("the retry", shows("#limiter", "a ×2"))
 		},
 		"limiters": func(p *page) { p.do("acts", "createMany", map[string]string{"count": "100"}) },
 		"added-again": func(p *page) {
@@ -134,8 +136,8 @@ func TestExercises(t *testing.T) {
 		"name": func(p *page) {
 			p.do("acts", "takeName", map[string]string{"name": "taken"})
 			p.do("acts", "rename", map[string]string{"name": "a", "deploymentName": "taken"})
-			p.receive("the second failure", `step.kind === "queueAddRateLimited" && step.retries === 2`)
-			p.stepUntil("the retry", shows("#limiter", "a ×2"))
+			p.receive("the delay", `step.kind === "queueAddAfter" && step.why === "stalled"`)
+			p.stepUntil("the delayed key", shows("#delayed", "a in"))
 			p.do("acts", "deleteDeployment", map[string]string{"name": "taken"})
 		},
 		"killed": func(p *page) {

@@ -336,7 +336,7 @@ func TestTravel(t *testing.T) {
 		{`{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}`, "set-deployments: a 7"},
 		{`{"kind":"handler","lane":"foos","object":"default/a","eventType":"resync"}`, "call-foos: resync a"},
 		{`{"kind":"queueAdd","key":"default/a"}`, "add-deployments: a"},
-		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"lane":"deployments","why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write pause"}`, "requeueAfter: AddAfter 1 s"},
 		{`{"kind":"queueAddRateLimited","key":"default/a","retries":2}`, "requeue: a: failure 2"},
