@@ -188,8 +188,8 @@ func waitForCacheSync(
 	if cache.WaitFor(timeoutCtx, "", synced...) || ctx.Err() != nil {
 		return nil
 	}
-	err := watchErrors.Last()
-	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w", timeout, err)
+	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w",
+		timeout, watchErrors.Last())
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed

@@ -231,6 +231,20 @@ var trials = []struct {
 		w.sleep(time.Second)
 		w.reconcile("terminate", 0, 0)
 	}},
+	// A Reflector of client-go sleeps in its backoff, whatever happens. The process does not wait for it.
+	{"a termination while lists are rejected", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.addRule("", time.Hour, rule{
+			matches: func(r *request) bool { return isInstance(r.client) && r.query.Get("sendInitialEvents") == "true" },
+			reject:  func(*request) error { return apierrors.NewTooManyRequests("injected", 0) },
+		})
+		w.server.expireWatches()
+		i := w.current(0)
+		i.transport.cut(all, 0)
+		w.sleep(5 * time.Minute)
+		w.act("terminate", 0, 0)
+		w.expect(soon+restartDelay, "the process has not ended", func() bool { return w.current(0) != i })
+	}},
 	// There are no more requests an hour at its end than at its beginning.
 	{"a day", 200, func(w *walk) {
 		var writes [24]int

@@ -201,7 +201,7 @@ func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 // observedLock observes in the responses of the API server whether this instance holds the Lease.
 type observedLock struct {
 	resourcelock.Interface
-	// renewed is when the last renewal was sent (standbys count from when they see it), or nil if the Lease is not held.
+	// renewed is when the last renewal was sent, or nil if the Lease is not held. Standbys count from later.
 	renewed atomic.Pointer[time.Time]
 	// forbiddenSince maps a verb to when it became forbidden. After forbiddenTimeout, endElection is called.
 	forbiddenSince   map[string]time.Time
@@ -242,8 +242,8 @@ func (l *observedLock) observeWrite(
 	return err
 }
 
-// observeForbidden logs when the API server begins to forbid a verb, or has no namespace for the Lease, and ends
-// the election if that lasts.
+// observeForbidden logs when the API server begins to forbid a verb, or has no namespace for the Lease, and
+// ends the election if that lasts.
 func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
 	noNamespace := verb == "create" && apierrors.IsNotFound(err)
 	if !apierrors.IsForbidden(err) && !noNamespace {
