@@ -54,7 +54,7 @@ func TestOlderCRD(t *testing.T) {
 			client.AddReactor("update", "foos", returning(test.response, test.err))
 			client.AddReactor("get", "foos", returning(foo, test.live))
 			control := newControl(nil, client, consistency.NewStore(nil))
-			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 			for range 3 {
 				client.ClearActions()
 				_, err := control.UpdateFooStatus(klog.NewContext(t.Context(), logger), foo, samplev1alpha1.FooStatus{Replicas: 1})
@@ -68,6 +68,9 @@ func TestOlderCRD(t *testing.T) {
 			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 			if count := strings.Count(log, diagnostics.InstallCommand); count != test.logged {
 				t.Errorf("the log says %d times how to update the CRD, want %d", count, test.logged)
+			}
+			if strings.Contains(test.want, "get foos") && strings.Contains(log, "Updated status") {
+				t.Error("the log says that the status was updated, but it was not found")
 			}
 			for _, action := range client.Actions() { // Otherwise client-go would log a warning for each field.
 				if update, ok := action.(clienttesting.UpdateActionImpl); ok && update.UpdateOptions.FieldValidation != metav1.FieldValidationIgnore {
