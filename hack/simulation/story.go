@@ -87,21 +87,26 @@ func (v *violation) String() string { return v.promise + ": " + v.what }
 
 // tell adds a line to the story, unless there is nothing to tell.
 func (s *story) tell(who, format string, args ...any) {
-	what := fmt.Sprintf(format, args...)
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if s.violation == nil && what != "" {
-		s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-21s %s", time.Since(s.start).Seconds(), who, what))
+	if what := fmt.Sprintf(format, args...); what != "" {
+		s.add(who, what, nil)
 	}
 }
 
 // violated ends the story with a broken promise.
 func (s *story) violated(promise, format string, args ...any) {
 	broken := &violation{promise, fmt.Sprintf(format, args...)}
-	s.tell("BROKEN PROMISE", "%s", broken)
+	s.add("BROKEN PROMISE", broken.String(), broken)
+}
+
+// add adds a line to the story, unless it has ended. With a violation, it is the last one.
+func (s *story) add(who, what string, broken *violation) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.violation == nil {
+	if s.violation != nil {
+		return
+	}
+	s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-21s %s", time.Since(s.start).Seconds(), who, what))
+	if broken != nil {
 		s.violation = broken
 		close(s.failed)
 	}
