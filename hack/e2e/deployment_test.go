@@ -117,31 +117,32 @@ func TestNameConflict(t *testing.T) {
 
 func TestQuotas(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		quota, reason string
-		pods          int32 // that it allows
-	}{
-		"pods":        {"pods=1", "DeploymentStalled", 1},
-		"replicasets": {"count/replicasets.apps=0", "DeploymentStalled", 0},
-		"deployments": {"count/deployments.apps=0", "DeploymentRejected", 0},
+	for name, test := range map[string]struct{ quota, reason, pods string }{ // pods is how many it allows
+		"pods":        {"pods=1", "DeploymentStalled", "1"},
+		"replicasets": {"count/replicasets.apps=0", "DeploymentStalled", "0"},
+		"deployments": {"count/deployments.apps=0", "DeploymentRejected", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
 			startController(t, namespace, "-resync-period=1s")
-			kubectl(t, "create", "quota", "-n", namespace, "limit", "--hard="+test.quota)
+			kubectl(t, "create", "quota", "-n", namespace, "limit", "--hard=count/configmaps=0,"+test.quota)
+			eventually(t, convergence, func() error { // The API server notices the quota later.
+				output, _ := tryKubectl(t, "", "create", "configmap", "-n", namespace, "probe", "--dry-run=server")
+				if !strings.Contains(output, "exceeded quota") {
+					return fmt.Errorf("the quota is not enforced: %s", output)
+				}
+				return nil
+			})
 			foo := createFoo(t, namespace, "limited", "limited", 3)
 			message := waitForStalled(t, namespace, "limited", test.reason).Message
 			if !strings.Contains(message, "exceeded quota") {
 				t.Errorf("message = %q, want the reason of the quota", message)
 			}
 			waitForKstatus(t, namespace, "limited", status.FailedStatus)
-			eventually(t, convergence, func() error {
-				if foo := getFoo(t, namespace, "limited"); foo.Status.AvailableReplicas != test.pods || foo.Status.Replicas != test.pods {
-					return fmt.Errorf("status = %+v, want %d replicas", foo.Status, test.pods)
-				}
-				return nil
-			})
+			for _, field := range []string{"availableReplicas", "replicas"} {
+				kubectl(t, "wait", "-n", namespace, "foo/limited", "--for=jsonpath={.status."+field+"}="+test.pods, "--timeout=60s")
+			}
 			kubectl(t, "delete", "quota", "-n", namespace, "limit")
 			if test.reason == "DeploymentRejected" {
 				waitForEvent(t, foo, corev1.EventTypeWarning, test.reason, message)
