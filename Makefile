@@ -53,7 +53,7 @@ test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters
 	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),200) -seed=$(or $(SEED),1)
 
 .PHONY: test-release
-test-release: ## Test what a release consists of.
+test-release: ## Test what a release consists of, such as the Helm chart.
 	go -C hack/release test -count=1 -timeout 30m ./...
 
 # End-to-end tests that stop components of the local Kubernetes: only make test-faults runs them.
@@ -79,10 +79,12 @@ image: ## Build the container image for linux/amd64 and linux/arm64; does not ne
 	@go -C hack/release build -o ../../$(BIN)/image ./image
 	@$(BIN)/image
 
+# new: only with FULL=1
 .PHONY: release
 release: ## Build the release VERSION=v1.2.3 of the commit into dist, with the image IMAGE=registry/name.
 	@go -C hack/release build -o ../../$(BIN)/release .
 	@$(BIN)/release -version='$(VERSION)' $(if $(IMAGE),-image='$(IMAGE)')
+# new: end
 
 .PHONY: generate
 generate: ## Generate code and the CRD from the types in pkg/apis.

@@ -5,61 +5,17 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
-	"path"
 	"path/filepath"
 
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"k8s.io/sample-controller/hack/release/manifests"
 )
 
 // writeManifests writes install.yaml, everything that kubectl apply needs to install the controller for all namespaces.
 func (r *release) writeManifests(image string) error {
-	objects, err := renderManifests(filepath.Join(r.dir, "artifacts"), ".", image, "")
+	objects, err := manifests.Render(filepath.Join(r.dir, "artifacts"), ".", image, "")
 	if err != nil {
 		return err
 	}
 	header := fmt.Sprintf("# %s %s, commit %s\n", name, r.version, r.commit)
 	return r.writeFile("install.yaml", append([]byte(header), objects...))
-}
-
-// overlay is a kustomization with another image. Its arguments are a path and the image.
-const overlay = `resources: [%q]
-patches:
-- target: {kind: Deployment, name: sample-controller}
-  patch: |
-    - {op: replace, path: /spec/template/spec/containers/0/image, value: %q}
-`
-
-// renderManifests renders a kustomization in the directory artifacts with another image and, unless it is empty, another namespace.
-func renderManifests(artifacts, kustomization, image, namespace string) ([]byte, error) {
-	// In memory, because an overlay refers to its base by a relative path.
-	files := filesys.MakeFsInMemory()
-	disk := os.DirFS(artifacts)
-	err := fs.WalkDir(disk, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(disk, name)
-		if err != nil {
-			return err
-		}
-		return files.WriteFile(path.Join("/artifacts", name), content)
-	})
-	if err != nil {
-		return nil, err
-	}
-	content := fmt.Sprintf(overlay, path.Join("../artifacts", kustomization), image)
-	if namespace != "" {
-		content += fmt.Sprintf("namespace: %q\n", namespace)
-	}
-	if err := files.WriteFile("/overlay/kustomization.yaml", []byte(content)); err != nil {
-		return nil, err
-	}
-	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/overlay")
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", filepath.Join(artifacts, kustomization), err)
-	}
-	return objects.AsYaml()
 }

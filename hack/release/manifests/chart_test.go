@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package manifests
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -29,8 +28,7 @@ import (
 )
 
 const (
-	root         = "../.."
-	artifactsDir = root + "/artifacts"
+	artifactsDir = "../../../artifacts"
 	chartDir     = artifactsDir + "/chart"
 )
 
@@ -52,7 +50,7 @@ func TestChartEqualsKustomization(t *testing.T) {
 			if other, ok := test.values["image"]; ok {
 				image = other.(string)
 			}
-			manifests, err := renderManifests(artifactsDir, test.kustomization, image, test.namespace)
+			manifests, err := Render(artifactsDir, test.kustomization, image, test.namespace)
 			must(t, err)
 			want := parseObjects(t, manifests)
 			// Helm needs the namespace before it installs a chart.
@@ -66,7 +64,9 @@ func TestChartEqualsKustomization(t *testing.T) {
 
 func TestChartCRD(t *testing.T) {
 	crds := loadChart(t).CRDObjects()
-	if len(crds) != 1 || !bytes.Equal(crds[0].File.Data, readFile(t, artifactsDir+"/examples/crd.yaml")) {
+	want, err := os.ReadFile(artifactsDir + "/examples/crd.yaml")
+	must(t, err)
+	if len(crds) != 1 || !bytes.Equal(crds[0].File.Data, want) {
 		t.Error("the chart's CRD is not that of artifacts/examples/crd.yaml; run: make generate")
 	}
 }
@@ -166,13 +166,6 @@ func asYAML(t *testing.T, object any) string {
 	content, err := yaml.Marshal(object)
 	must(t, err)
 	return string(content)
-}
-
-func readFile(t *testing.T, path ...string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(path...))
-	must(t, err)
-	return content
 }
 
 func must(t *testing.T, err error) {
