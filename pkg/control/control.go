@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -106,11 +107,14 @@ func (c *Control) createDeployment(
 // differ are left out, because it takes long to marshal and to compare them.
 func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
 	from, to := *found, *desired
-	from.ResourceVersion = ""
-	from.Status, to.Status = appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
-	if equality.Semantic.DeepEqual(from.Spec.Template, to.Spec.Template) {
+	if reflect.DeepEqual(from.ObjectMeta, to.ObjectMeta) {
+		from.ObjectMeta, to.ObjectMeta = metav1.ObjectMeta{}, metav1.ObjectMeta{}
+	}
+	if reflect.DeepEqual(from.Spec.Template, to.Spec.Template) {
 		from.Spec.Template, to.Spec.Template = corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{}
 	}
+	from.Status, to.Status = appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
+	from.ResourceVersion, to.ResourceVersion = "", found.ResourceVersion
 	before, err := json.Marshal(&from)
 	if err != nil {
 		return nil, err
