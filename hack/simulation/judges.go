@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -128,6 +129,9 @@ func (i *instance) observeLease(r *request, lease *object, err error) {
 // sent judges a request when the instance sends it.
 func (i *instance) sent(r *request) {
 	w := i.walk
+	w.server.lock.Lock()
+	from := w.server.computedFrom(r)
+	w.server.lock.Unlock()
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	record := *r
@@ -166,7 +170,7 @@ func (i *instance) sent(r *request) {
 	if r.resource == foos && r.verb == "get" {
 		i.read[r.name] = r.sent
 	}
-	foo := i.fooOf(r)
+	foo := i.fooOf(r, from)
 	for other, its := range i.open {
 		if foo != "" && its == foo {
 			w.violated("one sync at a time", "%s has two requests for Foo %s under way: %s, and %s", i.client, foo, other, r)
@@ -175,15 +179,23 @@ func (i *instance) sent(r *request) {
 	i.open[r] = foo
 }
 
-// fooOf returns the name of the Foo that a request is for, as far as the instance could know.
-func (i *instance) fooOf(r *request) string {
+// computedFrom returns the Deployment that the controller has created or, if it has patched one, as it was then, or nil. The lock is held.
+func (s *server) computedFrom(r *request) *object {
+	switch {
+	case r.resource == deployments && r.verb == "create":
+		return r.object()
+	case r.resource == deployments && r.verb == "patch":
+		return s.at(deployments, version(r.object()))[types.NamespacedName{Namespace: r.namespace, Name: r.name}]
+	}
+	return nil
+}
+
+// fooOf returns the name of the Foo that a request is for, as far as the instance could know. from is what it was computed from, if known.
+func (i *instance) fooOf(r *request, from *object) string {
 	if r.resource == foos {
 		return r.name
 	}
-	o := i.objects[r.target()].object
-	if r.verb == "create" {
-		o = r.object()
-	}
+	o := cmp.Or(from, i.objects[r.target()].object)
 	if o == nil || metav1.GetControllerOf(o) == nil || deletesEarlier(r, o) {
 		return ""
 	}
@@ -209,9 +221,9 @@ func (w *walk) judgeFailure(r *request, found *object, err error) {
 	if deletesEarlier(r, found) {
 		return
 	}
-	sameOwner := true
-	if apierrors.IsAlreadyExists(err) {
-		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(r.object())
+	sameOwner := true // A Foo does not wait for what was written for another one.
+	if from := w.server.computedFrom(r); from != nil {
+		before, after := metav1.GetControllerOf(found), metav1.GetControllerOf(from)
 		sameOwner = before != nil && after != nil && before.UID == after.UID
 	}
 	if i.acked[r.target()] == found.GetResourceVersion() && sameOwner {

@@ -135,6 +135,7 @@ func (w *walk) run() {
 	w.calm()
 	w.waitUntilReconciled(convergenceTimeout)
 	w.sleep(quietTime)
+	w.waitUntilReconciled(soon) // A deposed leader may have written a status meanwhile. See delayOf.
 	w.steadyState("nothing changes", steadyTime, func(r *request) bool { return r.verb != "watch" })
 
 	w.lock.Lock()
