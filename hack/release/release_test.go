@@ -305,16 +305,22 @@ func checkChart(t *testing.T, dist, pinned string) {
 	if chart.Metadata.Version != "1.2.3" || chart.Metadata.AppVersion != version || chart.Values["image"] != pinned {
 		t.Errorf("version = %q, appVersion = %q, image = %v", chart.Metadata.Version, chart.Metadata.AppVersion, chart.Values["image"])
 	}
+	released := strings.NewReplacer("\nversion: 0.0.0\n", "\nversion: 1.2.3\nappVersion: v1.2.3\n",
+		"\nimage: sample-controller:latest\n", fmt.Sprintf("\nimage: %q\n", pinned))
 	must(t, fs.WalkDir(os.DirFS(artifactsDir+"/chart"), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		packed, ok := files[name+"/"+path]
-		if isEdited := path == "Chart.yaml" || path == "values.yaml"; !ok || !isEdited && !bytes.Equal(packed.content, readFile(t, artifactsDir, "chart", path)) {
-			t.Errorf("%s is missing or differs", path)
+		got, want := string(files[name+"/"+path].content), released.Replace(string(readFile(t, artifactsDir, "chart", path)))
+		if got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", path, got, want)
 		}
+		delete(files, name+"/"+path)
 		return nil
 	}))
+	if len(files) > 0 {
+		t.Errorf("files that are not in the repository: %v", files)
+	}
 }
 
 func checkBOM(t *testing.T, dist string) {
