@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"sync"
 	"syscall/js"
@@ -40,13 +41,10 @@ func (w *worker) Thaw(pod string)    { post("thaw", pod) }
 func (w *worker) Steps(steps []Step) { post("steps", steps) }
 func (w *worker) State(s State)      { post("state", s) }
 
-// Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once.
-func Main() {
+// Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once. sources has the code of this project.
+func Main(sources fs.FS) {
 	w := &worker{}
-	l, err := New(w, []byte(js.Global().Get("code").String()))
-	if err != nil {
-		panic(err)
-	}
+	l := New(w, sources)
 	functions := map[string]func(args []js.Value){
 		// handle(id, path, body) is answered by a message.
 		"handle": func(args []js.Value) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 )
@@ -42,10 +43,7 @@ type fixture struct {
 func inBubble(t *testing.T, test func(f *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
-		l, err := New(h, []byte(`{"files":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := New(h, fstest.MapFS{})
 		l.startInstances(1)
 		test(&fixture{t, h, l})
 		l.stopInstances()
@@ -258,7 +256,7 @@ func TestInstances(t *testing.T) {
 func TestInvalidRequests(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		for path, want := range map[string]string{
-			"acts/none": "there is no act", "faults/none": "there is no fault", "exercises/none": "there is no exercise", "none/a": "there is no none/a", "none": "there is no none",
+			"acts/none": "there is no act", "faults/none": "there is no fault", "none/a": "there is no none/a", "none": "there is no none",
 		} {
 			f.handle(path, `{}`, want)
 		}

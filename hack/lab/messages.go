@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/sample-controller/pkg/foostatus"
 )
 
 // message says which step a log message is. A message that is not in the table becomes a step of the kind log.
@@ -164,7 +166,7 @@ func (t *tracer) traceLine(p *pod, l line) {
 	s := Step{
 		Source: logged, Stop: m.stop, Kind: m.kind, Pod: p.name, Key: l.text("foo"), Object: l.text(m.object),
 		ResourceVersion: l.text("resourceVersion"), What: cmp.Or(l.expand(m.what), l.message), Why: l.text(m.why), Result: m.result,
-		Lane: m.lane, Code: t.sources.caller(l.caller), Raw: l.raw, Error: l.text("err"),
+		Lane: m.lane, Code: caller(t.sources, l.caller), Raw: l.raw, Error: l.text("err"),
 	}
 	if m.object == "" && s.ResourceVersion != "" && s.Lane == "" {
 		s.Object = cmp.Or(l.text("object"), l.text("deployment"), l.text("foo"))
@@ -321,7 +323,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		t.emit(forget)
 	}
 	var delay time.Duration
-	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", t.sources.ours("handleErr")
+	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", codeHandleErr
 	switch {
 	case s.Result == "stale":
 		delay = staleCacheDelay
@@ -343,4 +345,10 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		done.Merged, done.What = "processing", "Done: the key was added meanwhile, and is queued again"
 	}
 	t.emit(done)
+}
+
+// isNameConflict reports whether a step is the end of a sync that found a Deployment that the Foo does not control.
+func isNameConflict(s Step) bool {
+	_, message, _ := strings.Cut(foostatus.MessageResourceExists, "%q")
+	return s.Kind == "syncEnd" && s.Result == "stalled" && strings.HasSuffix(s.Error, message)
 }

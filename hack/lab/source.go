@@ -5,60 +5,29 @@ package lab
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// sources has where the functions of this project are.
-type sources struct {
-	Files map[string]source `json:"files"` // by package directory and file name, as in the caller of a log line; in the root by file name alone
-}
-
-// source is a file.
-type source struct {
-	Name      string     `json:"name"` // to show
-	Functions []function `json:"functions"`
-}
-
-type function struct {
-	Name  string `json:"name"`
-	First int    `json:"first"` // line
-	Last  int    `json:"last"`
-}
-
-func (s source) at(line int) string {
-	for _, f := range s.Functions {
-		if f.First <= line && line <= f.Last {
-			return fmt.Sprintf("%s:%d %s", s.Name, line, f.Name)
-		}
-	}
-	return fmt.Sprintf("%s:%d", s.Name, line)
-}
+// function matches the beginning of a function in formatted Go code.
+var function = regexp.MustCompile(`(?m)^func (?:\(.*?\) )?(\w+)`)
 
 // caller returns file, line and function for the caller in a log line, such as consistency/consistency.go:20. It is unchanged if it is not of
-// this project.
-func (s sources) caller(caller string) string {
+// this project, whose code is in sources.
+func caller(sources fs.FS, caller string) string {
 	name, number, _ := strings.Cut(caller, ":")
-	line, err := strconv.Atoi(number)
-	file, ok := s.Files[name]
-	if !ok {
-		file, ok = s.Files[path.Base(name)]
-	}
-	if !ok || err != nil {
-		return caller
-	}
-	return file.at(line)
-}
-
-// ours returns file, line and name of a function of this project, or the name if there is none.
-func (s sources) ours(name string) string {
-	for _, file := range s.Files {
-		for _, f := range file.Functions {
-			if f.Name == name {
-				return file.at(f.First)
+	for _, file := range []string{"pkg/" + name, path.Base(name)} {
+		content, err := fs.ReadFile(sources, file)
+		if line, _ := strconv.Atoi(number); err == nil {
+			lines := strings.SplitAfterN(string(content), "\n", line+1)
+			before := function.FindAllStringSubmatch(strings.Join(lines[:min(line, len(lines))], ""), -1)
+			if len(before) > 0 {
+				return fmt.Sprintf("%s:%d %s", file, line, before[len(before)-1][1])
 			}
 		}
 	}
-	return name
+	return caller
 }

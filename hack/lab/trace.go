@@ -4,6 +4,7 @@
 package lab
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ const (
 	codeQueueGet    = "client-go/util/workqueue/queue.go Get"
 	codeQueueDone   = "client-go/util/workqueue/queue.go Done"
 	codeQueueForget = "client-go/util/workqueue/rate_limiting_queue.go Forget"
+	codeHandleErr   = "controller.go handleErr"
 	codeQueueRetry  = "client-go/util/workqueue/rate_limiting_queue.go AddRateLimited"
 	codeQueueReady  = "client-go/util/workqueue/delaying_queue.go waitingLoop"
 	codeRequest     = "client-go/rest/request.go Do"
@@ -41,7 +43,7 @@ const maxEchoes = 4096
 
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
-	sources sources
+	sources fs.FS // the code of this project
 	now     time.Time
 	seq     int64
 	steps   []Step // not taken yet
@@ -79,8 +81,8 @@ type delivered struct {
 	echo            int64
 }
 
-func newTracer(s sources) *tracer {
-	return &tracer{sources: s, pods: map[string]*pod{}, owners: map[string]string{}}
+func newTracer(sources fs.FS) *tracer {
+	return &tracer{sources: sources, pods: map[string]*pod{}, owners: map[string]string{}}
 }
 
 func (t *tracer) pod(name string) *pod {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 )
 
@@ -23,7 +24,7 @@ type tracing struct {
 }
 
 func newTracing(t *testing.T) *tracing {
-	return &tracing{T: t, tracer: newTracer(sources{})}
+	return &tracing{T: t, tracer: newTracer(fstest.MapFS{})}
 }
 
 func (t *tracing) at(milliseconds float64, trace func(*tracer, *pod)) {
@@ -411,4 +412,20 @@ func TestElection(t *testing.T) {
 	tr.log(1, "Lease is held by and has not yet expired", "lock", "default/sample-controller")
 	tr.log(1, "Failed to acquire lease", "lock", "default/sample-controller")
 	tr.want("notLeader")
+}
+
+func TestCaller(t *testing.T) {
+	sources := fstest.MapFS{
+		"controller.go":          {Data: []byte("package main\n\nfunc first() {\n}\n\nfunc (c *Controller) second() {\n\tlog()\n}\n\nfunc third() {\n}\n")},
+		"pkg/control/control.go": {Data: []byte("package control\n\nfunc New() {\n\tlog()\n}\n")},
+	}
+	for logged, want := range map[string]string{
+		"sample-controller/controller.go:7": "controller.go:7 second",
+		"control/control.go:4":              "pkg/control/control.go:4 New",
+		"cache/reflector.go:4":              "cache/reflector.go:4",
+	} {
+		if got := caller(sources, logged); got != want {
+			t.Errorf("%s is shown as %s, want %s", logged, got, want)
+		}
+	}
 }

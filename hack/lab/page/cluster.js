@@ -28,11 +28,10 @@ class Cluster {
   async start() {
     const version = await (await fetch("version.json")).json();
     this.canBuild = version.build;
-    const code = await (await fetch("code.json")).text();
     this.modules.set("", await this.load(version));
     this.apiServer = new Worker("worker.js");
     this.apiServer.onmessage = ({ data }) => this.receive(data);
-    this.apiServer.postMessage({ module: this.modules.get(""), code, time: this.time });
+    this.apiServer.postMessage({ module: this.modules.get(""), time: this.time });
   }
 
   // load returns the module, which a browser keeps: its address changes with its content.

@@ -215,6 +215,7 @@
     },
     onSteps(steps) {
       liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
+      exercises.receive(steps);
       variants.draw(lab);
       if (!player.live) return;
       player.append(steps);

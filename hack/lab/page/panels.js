@@ -325,24 +325,45 @@ class Actions {
   }
 }
 
-// The exercises: a task, a question to answer before the explanation is shown, and the check of the lab.
+// The exercises: a task, a question to answer before the explanation is shown, and a check of the steps since it was begun.
 class Exercises {
   constructor({ post, onChange, onGo, onVariant }) {
-    Object.assign(this, { post, onChange, onGo, onVariant, list: [], open: null, answers: new Map() });
+    Object.assign(this, { post, onChange, onGo, onVariant, list: [], open: null, answers: new Map(), checks: new Map() });
   }
 
   load(list) { this.list = list; }
 
+  // receive checks the exercises that were begun, now and then, after further steps of the live lab.
+  receive(steps) {
+    for (const check of this.checks.values()) check.steps?.push(...steps);
+    this.timer ??= setTimeout(() => {
+      this.timer = null;
+      for (const [id, { steps }] of this.checks) {
+        if (!steps || !labChecks[id](steps)) continue;
+        this.checks.set(id, { seq: steps.at(-1).seq });
+        this.post(`exercises/${id}`, {});
+        this.onChange();
+      }
+    }, 100);
+  }
+
+  // check begins the check of an exercise anew, or ends it.
+  check(id) {
+    if (this.checks.get(id)?.steps) this.checks.delete(id);
+    else this.checks.set(id, { steps: [] });
+    this.onChange();
+  }
+
   draw(lab) {
-    const checks = new Map((lab && lab.exercises || []).map((check) => [check.id, check]));
-    const signature = JSON.stringify([this.list.length, this.open, [...this.answers], [...checks], Boolean(lab)]);
+    const { checks } = this;
+    const signature = JSON.stringify([this.list.length, this.open, [...this.answers], [...checks].map(([id, { seq }]) => [id, seq]), Boolean(lab)]);
     if (signature === this.drawn) return;
     this.drawn = signature;
-    const done = this.list.filter((exercise) => checks.get(exercise.id)?.passed).length;
+    const done = this.list.filter((exercise) => checks.get(exercise.id)?.seq).length;
     byId("exercises").replaceChildren(element("p", {}, lab ? `${done} of ${this.list.length} done` : "The checks need the live lab."),
       ...this.list.flatMap((exercise, index) => {
         const check = checks.get(exercise.id) || {};
-        const mark = check.passed ? "✓" : check.active ? "▸" : "○";
+        const mark = check.seq ? "✓" : check.steps ? "▸" : "○";
         return [
           element("button", { "aria-expanded": String(this.open === exercise.id), onclick: () => this.toggle(exercise.id) }, `${mark} ${index + 1}. ${exercise.title}`),
           this.open === exercise.id ? this.form(exercise, check, Boolean(lab)) : null,
@@ -372,10 +393,10 @@ class Exercises {
     });
     return element("div", { className: "exercise" },
       element("p", {}, exercise.task),
-      isLive ? element("button", { onclick: () => this.post(`exercises/${exercise.id}`, { action: check.active ? "stop" : "start" }) }, check.active ? "stop the check" : check.passed ? "check again" : "start the check") : null,
+      isLive ? element("button", { onclick: () => this.check(exercise.id) }, check.steps ? "stop the check" : check.seq ? "check again" : "start the check") : null,
       form,
-      check.passed ? element("p", {}, element("b", {}, "✓ the lab has seen it "), check.seq ? element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`) : "") : null,
-      check.active && !check.passed ? element("p", {}, "▸ the lab is watching for it") : null,
+      check.seq ? element("p", {}, element("b", {}, "✓ the lab has seen it "), element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`)) : null,
+      check.steps ? element("p", {}, "▸ the lab is watching for it") : null,
       isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), "."] : "") : null,
       isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
       isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);

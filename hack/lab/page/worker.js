@@ -145,11 +145,10 @@ function startInstance({ module, args, port, time }) {
 }
 
 // The API server. Each instance has a port to it.
-function startAPIServer({ module, code, time }) {
+function startAPIServer({ module, time }) {
   const ports = new Map();
   const ids = new Map(); // of the requests of instances
   let lab = null, lastId = 0, steps = [];
-  globalThis.code = code;
   clock.set(time);
   logLines((line) => self.postMessage({ kind: "log", content: line }));
 
@@ -196,4 +195,4 @@ function startAPIServer({ module, code, time }) {
   run(module, ["api-server"]).catch(String).then((how) => self.postMessage({ kind: "failed", content: how }));
 }
 
-self.onmessage = ({ data }) => (data.code ? startAPIServer : startInstance)(data);
+self.onmessage = ({ data }) => (data.port ? startInstance : startAPIServer)(data);

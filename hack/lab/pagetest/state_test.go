@@ -20,14 +20,8 @@ const recording = "../page/recording.jsonl"
 func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
 	t.Helper()
 	engine := goja.New()
-	for _, name := range []string{"state.js", "compare.js"} {
-		script, err := os.ReadFile("../page/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := engine.RunScript(name, string(script)); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"state.js", "compare.js", "checks.js"} {
+		runScript(t, engine, "../page/"+name)
 	}
 	setJSON(t, engine, "steps", steps)
 	evaluate(t, engine, `
@@ -36,6 +30,18 @@ func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
 		for (const step of steps) state = labState.next(state, step);
 		const pod = state.pods.get("a");`)
 	return engine
+}
+
+// runScript runs a script.
+func runScript(t *testing.T, engine *goja.Runtime, file string) {
+	t.Helper()
+	script, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.RunScript(file, string(script)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // setJSON sets a variable. Maps of Go itself would have no order.

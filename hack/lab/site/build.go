@@ -23,14 +23,18 @@ import (
 const entry = `package main
 
 import (
+	"embed"
 	"os"
 
 	"k8s.io/sample-controller/hack/lab"
 )
 
+//go:embed *.go pkg/*/*.go
+var sources embed.FS
+
 func init() {
 	if os.Args[0] == "api-server" {
-		lab.Main()
+		lab.Main(sources)
 		os.Exit(0)
 	}
 }
@@ -76,10 +80,6 @@ func (b *builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code, err := readCode(b.root)
-	if err != nil {
-		return err
-	}
 	terms, err := readGlossary(b.root)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	for name, value := range map[string]any{
-		"code": code, "glossary": terms, "variants": b.variants,
+		"glossary": terms, "variants": b.variants,
 		"version": newVersion(content, len(content), true),
 	} {
 		content, err := json.Marshal(value)

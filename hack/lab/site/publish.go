@@ -40,7 +40,7 @@ func writeSite(b *builder, dir, repository string) error {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.root, "hack/lab/page"))); err != nil {
 		return fmt.Errorf("%s must be empty: %w", dir, err)
 	}
-	for _, name := range []string{"wasm_exec.js", "code.json", "glossary.json", "variants.json"} {
+	for _, name := range []string{"wasm_exec.js", "glossary.json", "variants.json"} {
 		content, err := os.ReadFile(filepath.Join(b.dir, name))
 		if err != nil {
 			return err
