@@ -4,10 +4,9 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,62 +33,24 @@ type field struct {
 	Options []string `json:"options,omitempty"`
 }
 
-// values are the values of an action's fields.
+// values are the values of an action's fields. The page has validated them.
 type values map[string]string
 
 func (v values) number(name string) int {
-	number, _ := strconv.Atoi(v[name]) // It is valid.
+	number, _ := strconv.Atoi(v[name])
 	return number
 }
 
-// errInvalid is the error of an action that cannot be done with the given values.
-var errInvalid = errors.New("invalid")
-
-var objectNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-// parse returns the values of all fields in a JSON object, or an error that wraps errInvalid.
-func (a action) parse(body []byte) (values, error) {
-	given := map[string]any{}
-	if len(body) > 0 {
-		if err := json.Unmarshal(body, &given); err != nil {
-			return nil, fmt.Errorf("%w body: %w", errInvalid, err)
-		}
+// values returns the values of all fields: those in a JSON object, and the defaults of the others.
+func (a action) values(body []byte) (values, error) {
+	given, v := map[string]any{}, values{}
+	if err := json.Unmarshal(body, &given); err != nil {
+		return nil, err
 	}
-	v := values{}
 	for _, f := range a.Fields {
-		text := f.Default
-		switch value := given[f.Name].(type) {
-		case string:
-			text = value
-		case float64:
-			text = strconv.FormatFloat(value, 'f', -1, 64)
-		}
-		if err := f.validate(text); err != nil {
-			return nil, err
-		}
-		v[f.Name] = text
-		delete(given, f.Name)
-	}
-	for name := range given {
-		return nil, fmt.Errorf("%w field %q", errInvalid, name)
+		v[f.Name] = fmt.Sprint(cmp.Or(given[f.Name], any(f.Default)))
 	}
 	return v, nil
-}
-
-func (f field) validate(text string) error {
-	switch {
-	case len(f.Options) > 0:
-		if !slices.Contains(f.Options, text) {
-			return fmt.Errorf("%w %s: must be one of %s", errInvalid, f.Name, strings.Join(f.Options, ", "))
-		}
-	case f.Type == "number":
-		if number, err := strconv.Atoi(text); err != nil || number < f.Min || number > f.Max {
-			return fmt.Errorf("%w %s: must be a number from %d to %d", errInvalid, f.Name, f.Min, f.Max)
-		}
-	case !objectNames.MatchString(text):
-		return fmt.Errorf("%w %s: must be a name of an object", errInvalid, f.Name)
-	}
-	return nil
 }
 
 // act does an act or a fault, and traces it, while the lock of those that act is held. It returns the command that does the same.
@@ -97,10 +58,10 @@ func (l *Lab) act(stop, name string, body []byte) (command string, err error) {
 	actions := map[string][]action{"act": l.acts, "fault": l.faults}[stop]
 	n := slices.IndexFunc(actions, func(a action) bool { return a.Name == name })
 	if n < 0 {
-		return "", fmt.Errorf("%w: there is no %s %q", errInvalid, stop, name)
+		return "", fmt.Errorf("there is no %s %q", stop, name)
 	}
 	a := actions[n]
-	v, err := a.parse(body)
+	v, err := a.values(body)
 	if err != nil {
 		return "", err
 	}

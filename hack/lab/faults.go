@@ -130,13 +130,7 @@ var faultActions = []action{
 		Name: "slow", Label: "Slow API server", Command: inAPIServer,
 		Fields: []field{{Name: "milliseconds", Default: "500", Type: "number", Max: 5000}},
 		do: func(l *Lab, v values) error {
-			l.change(func() {
-				l.delay = time.Duration(v.number("milliseconds")) * time.Millisecond
-				delete(l.lasting, "slow")
-				if l.delay > 0 {
-					l.lasting["slow"] = true
-				}
-			})
+			l.change(func() { l.delay = time.Duration(v.number("milliseconds")) * time.Millisecond })
 			return nil
 		},
 	},
@@ -184,17 +178,14 @@ var faultActions = []action{
 		Name: "revoke", Label: "Revoke a permission", Command: "kubectl edit clusterrole/sample-controller",
 		Fields: []field{{Name: "verb", Default: "create", Options: []string{"create", "patch", "delete"}}},
 		do: func(l *Lab, v values) error {
-			l.change(func() { l.revoked, l.lasting["revoke"] = v["verb"], true })
+			l.change(func() { l.revoked = v["verb"] })
 			return nil
 		},
 	},
 	{
 		Name: "grant", Label: "Grant it again", Command: "kubectl edit clusterrole/sample-controller",
 		do: func(l *Lab, _ values) error {
-			l.change(func() {
-				l.revoked = ""
-				delete(l.lasting, "revoke")
-			})
+			l.change(func() { l.revoked = "" })
 			return nil
 		},
 	},
@@ -211,12 +202,7 @@ func (l *Lab) injectWatchFault(fault string) error {
 
 // healWatches ends all faults of watches.
 func (l *Lab) healWatches() {
-	l.change(func() {
-		for _, fault := range []string{cutWatch, holdWatch} {
-			delete(l.lasting, fault+"/"+foos)
-			delete(l.lasting, fault+"/"+deployments)
-		}
-	})
+	l.change(func() { clear(l.lasting) })
 	for _, i := range l.instances {
 		i.connection.Heal()
 	}
@@ -231,7 +217,7 @@ func (l *Lab) withInstance(name string, do func(*instance) error) error {
 	case i == nil && name == "":
 		return errors.New("no instance leads")
 	case i == nil:
-		return fmt.Errorf("%w: there is no instance %s", errInvalid, name)
+		return fmt.Errorf("there is no instance %s", name)
 	}
 	return do(i)
 }

@@ -138,7 +138,7 @@ func (l *Lab) thaw(i *instance) error {
 // suspend changes the state of an instance, and traces that.
 func (l *Lab) suspend(i *instance, from, to, kind string, do func(pod string), trace func(*tracer, *pod)) error {
 	if i.state != from {
-		return fmt.Errorf("%w: instance %s is not %s", errInvalid, i.name, from)
+		return fmt.Errorf("instance %s is not %s", i.name, from)
 	}
 	l.change(func() { i.state = to })
 	l.trace(func(t *tracer) {

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,18 +32,10 @@ type Host interface {
 
 // State is what the page shows beside the steps.
 type State struct {
-	Pods     []podState    `json:"pods"`
-	Held     int           `json:"held"` // requests and events
-	FaultsOn []string      `json:"faultsOn"`
-	Acts     []action      `json:"acts"`
-	Faults   []action      `json:"faults"`
-	Variant  *variantState `json:"variant,omitempty"`
-}
-
-type podState struct {
-	Name   string `json:"name"`
-	State  string `json:"state"`
-	Leader bool   `json:"leader"`
+	Held    int           `json:"held"` // requests and events
+	Acts    []action      `json:"acts"`
+	Faults  []action      `json:"faults"`
+	Variant *variantState `json:"variant,omitempty"`
 }
 
 const (
@@ -69,10 +60,10 @@ type Lab struct {
 	steps      []Step        // the newest ones
 	more       chan struct{} // It is closed, and replaced, when there are more.
 	instances  []*instance
-	variant    string   // that runs instead of the controller, or empty
-	flags      []string // of the instances
-	lasting    map[string]bool
-	revoked    string // the verb that is forbidden for Deployments, if any
+	variant    string          // that runs instead of the controller, or empty
+	flags      []string        // of the instances
+	lasting    map[string]bool // the faults of watches
+	revoked    string          // the verb that is forbidden for Deployments, if any
 	injections []injection
 	delay      time.Duration // of each request
 	played     *variantState
@@ -159,12 +150,7 @@ func (l *Lab) changed() {
 	held := l.gate.held()
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	s := State{Pods: []podState{}, Held: held, FaultsOn: slices.Sorted(maps.Keys(l.lasting)), Acts: l.acts, Faults: l.faults,
-		Variant: l.played}
-	for _, i := range l.instances {
-		s.Pods = append(s.Pods, podState{i.name, i.state, i.leader})
-	}
-	l.host.State(s)
+	l.host.State(State{Held: held, Acts: l.acts, Faults: l.faults, Variant: l.played})
 }
 
 // Response is the result of what the page asks for.
@@ -199,7 +185,7 @@ func (l *Lab) handle(path string, body []byte) (command string, err error) {
 		return l.act(strings.TrimSuffix(kind, "s"), name, body)
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
-		return "", fmt.Errorf("%w body: %w", errInvalid, err)
+		return "", err
 	}
 	switch kind {
 	case "gate":
@@ -221,7 +207,7 @@ func (l *Lab) handle(path string, body []byte) (command string, err error) {
 		l.stopVariant()
 		return "", nil
 	}
-	return "", fmt.Errorf("%w: there is no %s", errInvalid, path)
+	return "", fmt.Errorf("there is no %s", path)
 }
 
 // reset removes everything, and starts the controller anew.

@@ -6,7 +6,6 @@ package lab
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -129,7 +128,7 @@ func TestFaultsAreInjected(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		f.handle("acts/create", `{"name":"a"}`, "")
 		f.handle("faults/failWrite", `{"code":"409"}`, "")
-		f.handle("faults/loseResponse", ``, "")
+		f.handle("faults/loseResponse", `{}`, "")
 		f.handle("faults/revoke", `{"verb":"create"}`, "")
 		f.steps = nil
 		if status, _, err := f.send("GET", foosPath+"/a", ""); status != http.StatusOK {
@@ -156,13 +155,10 @@ func TestFaultsAreInjected(t *testing.T) {
 			if status, body, err := f.send("POST", deploymentsPath, deploymentOfA); status != want {
 				f.Errorf("%d, %v, want %d: %s", status, err, want, body)
 			}
-			f.handle("faults/grant", ``, "")
+			f.handle("faults/grant", `{}`, "")
 		}
 		f.steps = nil
 		f.handle("faults/slow", `{"milliseconds":500}`, "")
-		if !slices.Equal(f.state.FaultsOn, []string{"slow"}) {
-			f.Errorf("faults that last: %q", f.state.FaultsOn)
-		}
 		began := time.Now()
 		if _, err := patch(); err != nil || time.Since(began) < 500*time.Millisecond {
 			f.Errorf("a request took %s (%v)", time.Since(began), err)
@@ -212,7 +208,7 @@ func TestWatchIsTraced(t *testing.T) {
 		f.handle("acts/delete", `{"name":"a"}`, "")
 		time.Sleep(time.Minute / 2) // In the bubble: no event may arrive in this time.
 		f.verifySteps("fault", "act", "stored DELETED")
-		f.handle("faults/releaseWatch", ``, "")
+		f.handle("faults/releaseWatch", `{}`, "")
 		events.Scan()
 		f.verifySteps("fault", "watchEvent DELETED")
 
@@ -228,15 +224,12 @@ func TestWatchIsTraced(t *testing.T) {
 func TestInstances(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		f.handle("faults/kill", `{"pod":"b"}`, "there is no instance b")
-		f.handle("faults/killLeader", ``, "no instance leads")
+		f.handle("faults/killLeader", `{}`, "no instance leads")
 		f.handle("faults/thaw", `{"pod":"a"}`, "instance a is not frozen")
 		f.handle("faults/freeze", `{"pod":"a"}`, "")
 		f.handle("faults/thaw", `{"pod":"a"}`, "")
 		f.lab.Log("a", `{"msg":"Starting workers","count":2}`)
-		if got := fmt.Sprint(f.state.Pods); got != "[{a running true}]" {
-			f.Errorf("the instances are %s", got)
-		}
-		f.handle("faults/killLeader", ``, "")
+		f.handle("faults/killLeader", `{}`, "")
 		if _, _, err := f.send("GET", foosPath+"/a", ""); err == nil {
 			f.Error("a process that was killed gets a response")
 		}
@@ -260,12 +253,6 @@ func TestInvalidRequests(t *testing.T) {
 		} {
 			f.handle(path, `{}`, want)
 		}
-		for body, want := range map[string]string{
-			`{"name":"A"}`: "must be a name", `{"replicas":11}`: "must be a number from 1 to 10", `{"other":1}`: `field "other"`, `[`: "invalid body",
-		} {
-			f.handle("acts/create", body, want)
-		}
-		f.handle("gate", `[`, "invalid body")
 		f.handle("acts/scale", `{"name":"a"}`, `"a" not found`)
 		f.handle("acts/create", `{"name":"a"}`, "")
 		f.handle("acts/create", `{"name":"a"}`, `"a" already exists`)

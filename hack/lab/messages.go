@@ -32,7 +32,6 @@ var messages = map[string]message{
 	// Handlers.
 	"Adding Foo":          {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("add")},
 	"Updating Foo":        {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("update")},
-	"Deleting Foo":        {stop: "handler", kind: "handler", lane: foos, object: "foo", trace: traceHandler("delete")},
 	"Adding Deployment":   {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("add")},
 	"Updating Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("update")},
 	"Deleting Deployment": {stop: "handler", kind: "handler", lane: deployments, object: "deployment", trace: traceHandler("delete")},
@@ -45,39 +44,37 @@ var messages = map[string]message{
 	"Started syncing":       {stop: "sync", kind: "syncStart", trace: traceSyncStart},
 	"Finished syncing":      {stop: "sync", kind: "syncEnd", trace: traceSyncEnd},
 
-	"Read Foo from the API server; it has not changed": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "read"},
-	"Read Foo from the cache": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "read",
-		what: "read from the Indexer: generation {generation}"},
-	"Foo does not exist": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone", what: "not in the Indexer: nothing to do"},
-	"Foo is being deleted; leaving its Deployments to the garbage collector": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "gone"},
-	"Read Deployment from the cache": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read",
-		what: "read from the Indexer"},
-	"Deployment is not in the cache": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "missing", what: "not in the Indexer"},
-	"Deployment is being deleted; waiting until its name is free": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
-		result: "waiting"},
-	"Deployment is in its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "same",
-		what: "nothing differs"},
-	"Deployment differs from its desired state": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "differs",
-		what: "differs: {differences}"},
+	"Read Foo from the API server; it has not changed":                       inSync(foos, "read", ""),
+	"Read Foo from the cache":                                                inSync(foos, "read", "read from the Indexer: generation {generation}"),
+	"Foo does not exist":                                                     inSync(foos, "gone", "not in the Indexer: nothing to do"),
+	"Foo is being deleted; leaving its Deployments to the garbage collector": inSync(foos, "gone", ""),
+	"Read Deployment from the cache":                                         inSync(deployments, "read", "read from the Indexer"),
+	"Deployment is not in the cache":                                         inSync(deployments, "missing", "not in the Indexer"),
+	"Deployment is being deleted; waiting until its name is free":            inSync(deployments, "waiting", ""),
+	"Deployment is in its desired state":                                     inSync(deployments, "same", "nothing differs"),
+	"Deployment differs from its desired state":                              inSync(deployments, "differs", "differs: {differences}"),
 	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "current",
 		result: "read"},
-	"Deployment exists; read it from the API server": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "read"},
-	"Not writing Deployment before the end of the write pause": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "pause",
-		what: "not written: the pause of {pause} after the last write is not over"},
-	"Error syncing Foo; requeuing with backoff": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "error", what: "failed"},
-	"Created Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "created"},
-	"Patching Deployment":                       {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "patch", what: "patch: {patch}"},
-	"Patched Deployment":                        {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written", what: "patched"},
-	"Keeping superseded Deployment until the new one is available": {stop: "sync", kind: "sync", lane: deployments, object: "deployment",
-		result: "waiting"},
-	"Deleted superseded Deployment": {stop: "sync", kind: "sync", lane: deployments, object: "deployment", result: "written"},
-	"Computed status":               {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "status", what: "computed the status; differs: {differs}"},
-	"Updated status":                {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "written", what: "wrote the status"},
-	"Foo is stalled":                {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "stalled", why: "message"},
+	"Deployment exists; read it from the API server":               inSync(deployments, "read", ""),
+	"Not writing Deployment before the end of the write pause":     inSync(deployments, "pause", "not written: the pause of {pause} after the last write is not over"),
+	"Error syncing Foo; requeuing with backoff":                    inSync(foos, "error", "failed"),
+	"Created Deployment":                                           inSync(deployments, "written", "created"),
+	"Patching Deployment":                                          inSync(deployments, "patch", "patch: {patch}"),
+	"Patched Deployment":                                           inSync(deployments, "written", "patched"),
+	"Keeping superseded Deployment until the new one is available": inSync(deployments, "waiting", ""),
+	"Deleted superseded Deployment":                                inSync(deployments, "written", ""),
+	"Computed status":                                              inSync(foos, "status", "computed the status; differs: {differs}"),
+	"Updated status":                                               inSync(foos, "written", "wrote the status"),
+	"Foo is stalled":                                               {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "stalled", why: "message"},
 
 	// Processes. Only the leader starts its workers.
 	"Attempting to acquire leader lease...": {stop: "fault", kind: "notLeader", what: "waits for the Lease"},
 	"Successfully acquired lease":           {stop: "fault", kind: "log", what: "acquired the Lease"},
+}
+
+// inSync returns the message of a sync about a Foo or a Deployment.
+func inSync(lane, result, what string) message {
+	return message{stop: "sync", kind: "sync", lane: lane, object: strings.TrimSuffix(lane, "s"), result: result, what: what}
 }
 
 // deploymentReasons are how the reasons begin for which the handlers of Deployments enqueue a Foo.
@@ -218,10 +215,6 @@ func (t *tracer) traceHandler(p *pod, s Step, eventType string, l line) {
 	if s.Lane == deployments {
 		s.Key = t.owners[s.Object]
 	}
-	p.lanes[s.Lane].deleting = ""
-	if eventType == "delete" {
-		p.lanes[s.Lane].deleting = s.Object
-	}
 	s.What = "handler: " + s.EventType
 	t.emit(s)
 }
@@ -237,7 +230,7 @@ func traceNotEnqueued(t *tracer, _ *pod, l line, s Step) {
 
 // traceEnqueue traces that a handler adds a key, or that a worker does so with a delay.
 func traceEnqueue(t *tracer, p *pod, l line, s Step) {
-	if s.Why == "deleted" && p.lanes[foos].deleting != s.Key { // The handler logs nothing else.
+	if s.Why == "deleted" { // The handler of Foos logs nothing else.
 		handler := s
 		handler.Stop, handler.Kind, handler.Lane, handler.Object, handler.Why = "handler", "handler", foos, s.Key, ""
 		t.traceHandler(p, handler, "delete", l)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -50,7 +51,7 @@ const (
 // startTimeout is how long an instance may take to start its workers.
 const startTimeout = 30 * time.Second
 
-var errPlaying = fmt.Errorf("%w: the scenario of a variant is being played", errInvalid)
+var errPlaying = errors.New("the scenario of a variant is being played")
 
 // isPlaying reports whether the scenario of a variant is being played.
 func (l *Lab) isPlaying() bool {

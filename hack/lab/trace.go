@@ -68,9 +68,7 @@ type lane struct {
 	pending []delivered     // events that have not reached the Indexer
 	objects map[string]bool // in the Indexer
 	missed  map[string]bool // objects that are gone, although no event said so
-	// deleting is the object whose deletion is being handled, and empty if a handler is called for anything else.
-	deleting string
-	unread   []Step // into the FIFO, of events that a frozen process has not read
+	unread  []Step          // into the FIFO, of events that a frozen process has not read
 }
 
 type delivered struct {

@@ -241,36 +241,26 @@ func TestTombstone(t *testing.T) {
 }
 
 func TestDeletedFoo(t *testing.T) {
-	for _, logsHandler := range []bool{false, true} {
-		tr := newTracing(t)
-		for range 2 {
-			tr.log(0, "Adding Foo", "foo", "default/a", "resourceVersion", "9", "isInInitialList", false)
-			tr.event(1, foos, "DELETED", "10")
-			tr.steps = nil
-			if logsHandler {
-				tr.log(2, "Deleting Foo", "foo", "default/a")
-			}
-			tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
-			tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
-			tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
-			tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
-		}
+	tr := newTracing(t)
+	for range 2 {
+		tr.log(0, "Adding Foo", "foo", "default/a", "resourceVersion", "9", "isInInitialList", false)
+		tr.event(1, foos, "DELETED", "10")
+		tr.steps = nil
+		tr.log(2, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
+		tr.want("fifoPop Deleted", "indexerSet Deleted", "handler delete", "queueAdd high")
+		tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
+		tr.log(3, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
 	}
 }
 
 func TestTombstoneOfFoo(t *testing.T) {
-	for _, logsHandler := range []bool{false, true} {
-		tr := newTracing(t)
-		tr.at(0, func(tr *tracer, p *pod) { p.lanes[foos].missed["default/a"] = true })
-		if logsHandler {
-			tr.log(1, "Deleting Foo", "foo", "default/a")
-		}
-		tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
-		if key := tr.find("handler").Object; key != "default/a" {
-			t.Errorf("the handler is for Foo %q", key)
-		}
-		tr.want("handler tombstone", "queueAdd high")
+	tr := newTracing(t)
+	tr.at(0, func(tr *tracer, p *pod) { p.lanes[foos].missed["default/a"] = true })
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "deleted", "priority", "high")
+	if key := tr.find("handler").Object; key != "default/a" {
+		t.Errorf("the handler is for Foo %q", key)
 	}
+	tr.want("handler tombstone", "queueAdd high")
 }
 
 func TestNotEnqueued(t *testing.T) {

@@ -37,9 +37,7 @@ var acts = []action{
 	{
 		Name: "scale", Label: "Scale it", Command: "kubectl scale foo/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do: func(l *Lab, v values) error {
-			return l.patch(foos, v["name"], `{"replicas":`+v["replicas"]+`}`)
-		},
+		do:     func(l *Lab, v values) error { return l.patch(foos, v["name"], `{"replicas":`+v["replicas"]+`}`) },
 	},
 	{
 		Name: "rename", Label: "Rename its Deployment",
@@ -52,9 +50,7 @@ var acts = []action{
 	{
 		Name: "delete", Label: "Delete it", Command: "kubectl delete foo/{name}",
 		Fields: []field{objectField},
-		do: func(l *Lab, v values) error {
-			return l.cluster.Delete(foos, named(v["name"]))
-		},
+		do:     func(l *Lab, v values) error { return l.cluster.Delete(foos, named(v["name"])) },
 	},
 	{
 		Name: "createMany", Label: "Create many Foos",
@@ -87,16 +83,12 @@ var acts = []action{
 	{
 		Name: "deleteDeployment", Label: "Delete a Deployment", Command: "kubectl delete deployment/{name}",
 		Fields: []field{objectField},
-		do: func(l *Lab, v values) error {
-			return l.cluster.Delete(deployments, named(v["name"]))
-		},
+		do:     func(l *Lab, v values) error { return l.cluster.Delete(deployments, named(v["name"])) },
 	},
 	{
 		Name: "scaleDeployment", Label: "Scale a Deployment", Command: "kubectl scale deployment/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do: func(l *Lab, v values) error {
-			return l.patch(deployments, v["name"], `{"replicas":`+v["replicas"]+`}`)
-		},
+		do:     func(l *Lab, v values) error { return l.patch(deployments, v["name"], `{"replicas":`+v["replicas"]+`}`) },
 	},
 	{
 		Name: "editDeployment", Label: "Edit a Deployment's image", Command: "kubectl set image deployment/{name} " + container + "=apache",

@@ -94,7 +94,7 @@
     detail.draw(state, state.pods.get(name));
     list.draw();
     drawBar();
-    actions.draw(lab);
+    actions.draw(lab, state.faults);
     exercises.draw(lab && lab.phase === "live" ? lab : null);
     variants.draw(lab);
   }
@@ -206,11 +206,6 @@
       const isFirst = lab.phase !== "live";
       lab = { ...state, phase: "live", canBuild: cluster.canBuild };
       if (isFirst) goLive();
-      // The first visit begins with the tour, once the controller has workers.
-      if (state.pods.some(({ leader }) => leader) && !localStorage.getItem("visited")) {
-        localStorage.setItem("visited", "yes");
-        tour.begin(0);
-      }
       redraw();
     },
     onSteps(steps) {
@@ -220,6 +215,11 @@
       if (!player.live) return;
       player.append(steps);
       listKeys();
+      // The first visit begins with the tour, once the controller has workers.
+      if (steps.some(({ kind }) => kind === "leader") && !localStorage.getItem("visited")) {
+        localStorage.setItem("visited", "yes");
+        tour.begin(0);
+      }
     },
   });
 

@@ -256,6 +256,8 @@ class StepList {
   }
 }
 
+const objectName = { pattern: "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", title: "lower case letters, digits and dashes, at most 63" };
+
 // The acts and faults of the live lab.
 class Actions {
   constructor(post) {
@@ -267,7 +269,8 @@ class Actions {
     });
   }
 
-  draw(lab) {
+  // draw draws the actions. faults are those that last.
+  draw(lab, faults) {
     const signature = JSON.stringify([lab && lab.acts, lab && lab.faults, lab && lab.phase]);
     if (signature !== this.drawn) {
       this.drawn = signature;
@@ -281,7 +284,7 @@ class Actions {
     }
     if (!lab) return;
     for (const form of document.querySelectorAll("#faults form[data-name]")) {
-      form.classList.toggle("on", (lab.faultsOn || []).some((fault) => fault.split("/")[0] === form.dataset.name));
+      form.classList.toggle("on", [...faults.keys()].some((fault) => fault.split("/")[0] === form.dataset.name));
     }
   }
 
@@ -302,7 +305,7 @@ class Actions {
     const common = { name: field.name, "aria-label": field.name, title: field.name };
     return element("label", {}, `${field.label || field.name} `, field.options
       ? element("select", common, field.options.map((option) => element("option", { value: option, selected: option === field.default }, option)))
-      : element("input", { ...common, type: field.type || "text", value: field.default ?? "", min: field.min, max: field.max, autocomplete: "off", spellcheck: false }));
+      : element("input", { ...common, type: field.type || "text", value: field.default ?? "", required: true, min: field.min, max: field.max, ...field.type ? {} : objectName, autocomplete: "off", spellcheck: false }));
   }
 
   form(kind, action, isLive) {
@@ -312,11 +315,8 @@ class Actions {
       (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.label(field)));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      const values = {};
-      for (const field of action.fields || []) {
-        const { value } = (shared.has(field) ? shared.form : form).elements[field.name];
-        values[field.name] = field.type === "number" ? Number(value) : value;
-      }
+      if (!shared.form.reportValidity()) return;
+      const values = Object.fromEntries([...new FormData(shared.form), ...new FormData(form)]);
       const { error, command } = await this.post(`${kind}/${action.name}`, values);
       byId("command-text").textContent = error ? `✕ ${error}` : command;
       byId("command").hidden = false;
