@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,18 +31,13 @@ type Host interface {
 
 // State is what the page shows beside the steps.
 type State struct {
-	Held    int           `json:"held"` // requests and events
-	Acts    []action      `json:"acts"`
-	Faults  []action      `json:"faults"`
-	Variant *variantState `json:"variant,omitempty"`
+	Held   int      `json:"held"` // requests and events
+	Acts   []action `json:"acts"`
+	Faults []action `json:"faults"`
 }
 
-const (
-	// tickPeriod is the interval at which delays are taken to elapse.
-	tickPeriod = 50 * time.Millisecond
-	// keptSteps is how many steps of the past are kept. Up to twice as many are.
-	keptSteps = 20_000
-)
+// tickPeriod is the interval at which delays are taken to elapse.
+const tickPeriod = 50 * time.Millisecond
 
 // Lab is a cluster with the controller.
 type Lab struct {
@@ -53,12 +47,10 @@ type Lab struct {
 
 	acts, faults []action
 
-	acting sync.Mutex // is held by acts, faults and scenarios: one at a time
+	acting sync.Mutex // is held by whatever starts, stops or changes something: one at a time
 
 	lock       sync.Mutex // guards what follows. It is never held while the cluster is called.
 	tracer     *tracer
-	steps      []Step        // the newest ones
-	more       chan struct{} // It is closed, and replaced, when there are more.
 	instances  []*instance
 	variant    string          // that runs instead of the controller, or empty
 	flags      []string        // of the instances
@@ -66,15 +58,12 @@ type Lab struct {
 	revoked    string          // the verb that is forbidden for Deployments, if any
 	injections []injection
 	delay      time.Duration // of each request
-	played     *variantState
-	endVariant func()
 }
 
 // New returns a lab whose controller has not been started. sources has the code of this project.
 func New(host Host, sources fs.FS) *Lab {
 	l := &Lab{
-		host: host, cluster: simulation.NewCluster(), acts: acts, faults: faultActions, tracer: newTracer(sources), more: make(chan struct{}),
-		lasting: map[string]bool{}, endVariant: func() {},
+		host: host, cluster: simulation.NewCluster(), acts: acts, faults: faultActions, tracer: newTracer(sources), lasting: map[string]bool{},
 	}
 	l.gate = &gate{changed: l.changed}
 	l.cluster.Observe(func(resource string, eventType watch.EventType, o *object) {
@@ -101,41 +90,13 @@ func (l *Lab) trace(trace func(*tracer)) {
 	defer l.lock.Unlock()
 	l.tracer.advance(time.Now())
 	trace(l.tracer)
-	steps := l.tracer.take()
-	if len(steps) == 0 {
-		return
+	if steps := l.tracer.take(); len(steps) > 0 {
+		l.host.Steps(steps)
 	}
-	if len(l.steps) > 2*keptSteps {
-		l.steps = slices.Clone(l.steps[len(l.steps)-keptSteps:])
-	}
-	l.steps = append(l.steps, steps...)
-	close(l.more)
-	l.more = make(chan struct{})
-	l.host.Steps(steps)
 }
 
 // record adds a step that the lab itself makes.
 func (l *Lab) record(s Step) { l.trace(func(t *tracer) { t.emit(s) }) }
-
-// after returns the kept steps with a greater number than seq, and a channel that is closed when there are more.
-func (l *Lab) after(seq int64) ([]Step, <-chan struct{}) {
-	l.lock.Lock()
-	defer l.lock.Unlock()
-	if len(l.steps) == 0 {
-		return nil, l.more
-	}
-	first := l.steps[0].Seq
-	return l.steps[min(max(0, seq+1-first), int64(len(l.steps))):], l.more
-}
-
-// last returns the number of the newest step.
-func (l *Lab) last() int64 {
-	steps, _ := l.after(0)
-	if len(steps) == 0 {
-		return 0
-	}
-	return steps[len(steps)-1].Seq
-}
 
 // change changes the state.
 func (l *Lab) change(change func()) {
@@ -150,7 +111,7 @@ func (l *Lab) changed() {
 	held := l.gate.held()
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	l.host.State(State{Held: held, Acts: l.acts, Faults: l.faults, Variant: l.played})
+	l.host.State(State{Held: held, Acts: l.acts, Faults: l.faults})
 }
 
 // Response is the result of what the page asks for.
@@ -159,7 +120,8 @@ type Response struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Handle does what the page asks for: acts/NAME and faults/NAME with the values of their fields, gate, reset, exercises/ID and variants/ID.
+// Handle does what the page asks for: acts/NAME and faults/NAME with the values of their fields, gate, reset,
+// exercises/ID, and variants/ID as its scenario needs it.
 func (l *Lab) Handle(path string, body []byte) Response {
 	command, err := l.handle(path, body)
 	if err != nil {
@@ -171,55 +133,41 @@ func (l *Lab) Handle(path string, body []byte) Response {
 func (l *Lab) handle(path string, body []byte) (command string, err error) {
 	kind, name, _ := strings.Cut(path, "/")
 	var request struct {
-		Action   string
-		Closed   bool
-		Release  bool
-		Scenario Scenario
-	}
-	if kind == "acts" || kind == "faults" {
-		if l.isPlaying() {
-			return "", errPlaying
-		}
-		l.acting.Lock()
-		defer l.acting.Unlock()
-		return l.act(strings.TrimSuffix(kind, "s"), name, body)
+		Closed, Release bool
+		Action, Side    string
+		Flags           []string
 	}
 	if err := json.Unmarshal(body, &request); err != nil {
 		return "", err
 	}
-	switch kind {
-	case "gate":
+	if kind == "gate" {
 		if request.Release {
 			l.gate.release()
 		} else {
 			l.gate.set(request.Closed)
 		}
 		return "", nil
-	case "reset":
-		return "", l.reset()
-	case "exercises": // The page has checked it.
-		l.record(Step{Source: inferred, Stop: "exercise", Kind: "exercise", Name: name, What: "the exercise is done"})
-		return "", nil
-	case "variants":
-		if request.Action == "run" {
-			return "", l.startVariant(name, request.Scenario)
-		}
-		l.stopVariant()
-		return "", nil
 	}
-	return "", fmt.Errorf("there is no %s", path)
-}
-
-// reset removes everything, and starts the controller anew.
-func (l *Lab) reset() error {
-	if l.isPlaying() {
-		return errPlaying
-	}
-	l.stopVariant()
 	l.acting.Lock()
 	defer l.acting.Unlock()
-	l.stop()
-	l.cluster.Clear()
-	l.run("", nil)
-	return nil
+	switch kind + " " + request.Action {
+	case "acts ", "faults ":
+		return l.act(strings.TrimSuffix(kind, "s"), name, body)
+	case "reset ":
+		l.stop()
+		l.cluster.Clear()
+		l.run("", nil)
+	case "exercises ": // The page has checked it.
+		l.record(Step{Source: inferred, Stop: "exercise", Kind: "exercise", Name: name, What: "the exercise is done"})
+	case "variants begin":
+		l.begin(name, request.Side, request.Flags)
+	case "variants end":
+		l.recordEnd(name)
+	case "variants back": // The controller finds the objects as the variant has left them.
+		l.stop()
+		l.run("", nil)
+	default:
+		return "", fmt.Errorf("there is no %s", path)
+	}
+	return "", nil
 }

@@ -5,7 +5,6 @@ package lab
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -259,23 +258,14 @@ func TestInvalidRequests(t *testing.T) {
 	})
 }
 
-func TestScenario(t *testing.T) {
+func TestVariant(t *testing.T) {
 	inBubble(t, func(f *fixture) {
-		scenario, err := json.Marshal(map[string]any{"action": "run", "scenario": Scenario{Flags: []string{"-x"}, Steps: []ScenarioStep{
-			{Act: "create", Fields: json.RawMessage(`{"name": "a"}`)}, {Wait: 2}, {Fault: "failWrite"}, {Until: map[string]any{"kind": "none"}, Wait: 1},
-		}}})
-		if err != nil {
-			f.Fatal(err)
-		}
 		f.handle("acts/create", `{"name":"earlier"}`, "")
-		f.handle("variants/v", string(scenario), "")
-		time.Sleep(time.Second) // In the bubble: the scenario has begun.
-		f.handle("acts/create", `{"name":"b"}`, "is being played")
-		f.handle("reset", `{}`, "is being played")
-		time.Sleep(2*startTimeout + 10*time.Second) // In the bubble: the scenario has ended.
-		synctest.Wait()
-		if s := f.state.Variant; s == nil || *s != (variantState{ID: "v", Phase: played}) {
-			f.Fatalf("the variant is %+v", s)
+		for _, side := range []string{"controller", "variant"} {
+			f.handle("variants/v", `{"action":"begin","side":"`+side+`","flags":["-x"]}`, "")
+			f.handle("acts/create", `{"name":"a"}`, "")
+			time.Sleep(2 * time.Second) // In the bubble: the Deployment is available.
+			f.handle("variants/v", `{"action":"end"}`, "")
 		}
 		var ends []string
 		for _, s := range f.steps {
@@ -287,8 +277,8 @@ func TestScenario(t *testing.T) {
 			f.Errorf("the runs are %q, want %q", ends, want)
 		}
 		f.handle("variants/v", `{"action":"back"}`, "")
-		if f.state.Variant != nil || len(f.lab.cluster.Objects(foos)) != 1 {
-			f.Errorf("after the variant: %+v, %d Foos", f.state.Variant, len(f.lab.cluster.Objects(foos)))
+		if count := len(f.lab.cluster.Objects(foos)); count != 1 {
+			f.Errorf("after the variant there are %d Foos", count)
 		}
 		if want := []string{"start a", "start a  -x", "start a v -x", "start a"}; !slices.Equal(slices.DeleteFunc(f.calls, func(call string) bool { return call == "kill a" }), want) {
 			f.Errorf("the host was called with %q, want %q", f.calls, want)

@@ -5,7 +5,7 @@
 const labChecks = (() => {
   "use strict";
 
-  const is = (wanted) => (step) => Object.entries(wanted).every(([name, value]) => step[name] === value);
+  const is = (values) => (step) => labState.matches(step, values);
   const done = (name) => (step) => step.name === name && (step.stop === "act" || step.stop === "fault") && !step.error;
   const response = (verb, status) => is({ kind: "response", lane: "deployments", verb, status });
   const syncEnd = (result) => is({ kind: "syncEnd", result });

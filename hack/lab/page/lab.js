@@ -53,8 +53,34 @@
     if (!player.live) goLive(); // Whoever acts wants to see what follows.
     return post(path, body);
   });
+  const cluster = new Cluster({
+    onFailed: fail,
+    onProgress(part) {
+      lab = { phase: "loading", progress: part };
+      drawBar();
+    },
+    onState(state) {
+      const isFirst = lab.phase !== "live";
+      lab = { ...state, phase: "live", canBuild: cluster.canBuild };
+      if (isFirst) goLive();
+      redraw();
+    },
+    onSteps(steps) {
+      liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
+      exercises.receive(steps);
+      variants.draw(lab);
+      if (!player.live) return;
+      player.append(steps);
+      listKeys();
+      // The first visit begins with the tour, once the controller has workers.
+      if (steps.some(({ kind }) => kind === "leader") && !localStorage.getItem("visited")) {
+        localStorage.setItem("visited", "yes");
+        tour.begin(0);
+      }
+    },
+  });
   const exercises = new Exercises({
-    post, onChange: redraw, onGo: go,
+    post: (path, body) => cluster.post(path, body), onChange: redraw, onGo: go,
     onVariant(id) {
       byId("tab-variants").click();
       variants.show(id);
@@ -64,9 +90,8 @@
   const recorded = new Map(); // The recorded scenarios of variants: ID -> steps.
   const playScenario = (id) => recorded.has(id) && player.steps !== recorded.get(id) && show(recorded.get(id), id);
   const variants = new Variants({
-    post,
-    onChange: () => redraw(),
-    stepsOf: (id) => lab && lab.variant && lab.variant.id === id ? liveSteps : recorded.get(id) || [],
+    cluster, live: () => liveSteps, onChange: () => redraw(),
+    stepsOf: (id) => variants.state && variants.state.id === id ? liveSteps : recorded.get(id) || [],
     async onShow(id) {
       if (!recorded.has(id)) recorded.set(id, parse(await (await fetch(`variants/${id}.jsonl`)).text()));
       redraw();
@@ -76,7 +101,7 @@
       redraw();
     },
     onGo(id, seq) {
-      if (!lab || !lab.variant || lab.variant.id !== id) playScenario(id);
+      if (!variants.state || variants.state.id !== id) playScenario(id);
       else if (!player.live) goLive();
       go(seq);
     },
@@ -160,20 +185,11 @@
     }));
   }
 
-  // post makes the cluster do something. A variant is built first.
+  // post makes the cluster do something, unless a scenario is played, which does so itself.
   async function post(path, body) {
-    const [kind, id] = path.split("/");
-    if (kind !== "variants" || body.action !== "run") return cluster.post(path, body);
-    lab = { ...lab, variant: { id, phase: "building" } };
-    redraw();
-    try {
-      await cluster.build(id);
-    } catch (error) {
-      lab = { ...lab, variant: { id, phase: "failed", error: error.message } };
-      redraw();
-      return { error: error.message };
-    }
-    return cluster.post(path, { ...body, scenario: variants.find(id).scenario });
+    if (variants.isPlaying) return { error: "The scenario of a variant is being played." };
+    if (path === "reset") variants.leave();
+    return cluster.post(path, body);
   }
 
   // Sources of steps.
@@ -195,33 +211,6 @@
     const keys = new Set(player.steps.slice(-3000).map((step) => step.key).filter(Boolean));
     if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
   }
-
-  const cluster = new Cluster({
-    onFailed: fail,
-    onProgress(part) {
-      lab = { phase: "loading", progress: part };
-      drawBar();
-    },
-    onState(state) {
-      const isFirst = lab.phase !== "live";
-      lab = { ...state, phase: "live", canBuild: cluster.canBuild };
-      if (isFirst) goLive();
-      redraw();
-    },
-    onSteps(steps) {
-      liveSteps = liveSteps.concat(steps).slice(-Player.keep / 2);
-      exercises.receive(steps);
-      variants.draw(lab);
-      if (!player.live) return;
-      player.append(steps);
-      listKeys();
-      // The first visit begins with the tour, once the controller has workers.
-      if (steps.some(({ kind }) => kind === "leader") && !localStorage.getItem("visited")) {
-        localStorage.setItem("visited", "yes");
-        tour.begin(0);
-      }
-    },
-  });
 
   async function startCluster() {
     lab = { phase: "loading", progress: 0 };

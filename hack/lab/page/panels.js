@@ -256,7 +256,7 @@ class StepList {
   }
 }
 
-const objectName = { pattern: "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", title: "lower case letters, digits and dashes, at most 63" };
+const objectName = { pattern: "[a-z0-9]([\\-a-z0-9]{0,61}[a-z0-9])?", title: "lower case letters, digits and dashes, at most 63" };
 
 // The acts and faults of the live lab.
 class Actions {

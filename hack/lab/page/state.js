@@ -14,6 +14,7 @@ const labState = (() => {
   const laneOf = (step) => step.lane || lanes.find((lane) => (step.resource || "").split("/")[0] === lane);
   const version = (resourceVersion) => Number(resourceVersion) || 0;
   const ms = (time) => Date.parse(time);
+  const matches = (step, values) => Object.entries(values).every(([name, value]) => step[name] === value);
 
   const newLane = () => ({
     reflector: { phase: "none", events: 0, held: 0 },
@@ -472,5 +473,5 @@ const labState = (() => {
     }
   }
 
-  return { lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
+  return { matches, lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
 })();

@@ -116,7 +116,7 @@ class Tour {
   stopsBefore(step) {
     if (!this.isOpen || this.asked || !this.station.before) return false;
     const { then, after, before } = this.station;
-    const matches = (wanted) => Object.entries(wanted).every(([name, value]) => step[name] === value);
+    const matches = (wanted) => labState.matches(step, wanted);
     if (then && matches(then.when) && !this.isThenDone) {
       this.isThenDone = true;
       this.do(then.act);

@@ -10,10 +10,11 @@ const phases = {
 
 // The variants of the controller: their differences, and what the controller and a variant did in the same scenario, beside each other.
 class Variants {
-  // onShow loads the recording of a scenario, onPlay plays it, and onGo shows a step of a scenario. The last two show the picture. stepsOf
-  // returns the steps of a scenario.
-  constructor({ post, onChange, onShow, onPlay, onGo, stepsOf }) {
-    Object.assign(this, { post, onChange, onShow, onPlay, onGo, stepsOf, list: [], open: null, isPictureShown: false, phase: null });
+  // cluster is the one in which scenarios are played, and live returns its steps. onShow loads the recording of a scenario, onPlay plays it, and
+  // onGo shows a step of a scenario. The last two show the picture. stepsOf returns the steps of a scenario.
+  constructor({ cluster, live, onChange, onShow, onPlay, onGo, stepsOf }) {
+    Object.assign(this, { cluster, live, onChange, onShow, onPlay, onGo, stepsOf, list: [], open: null, isPictureShown: false });
+    this.state = null; // Which variant was chosen, and in which phase it is.
   }
 
   load(list) { this.list = list; }
@@ -26,13 +27,87 @@ class Variants {
     this.onChange();
   }
 
-  draw(lab) {
-    const state = lab && lab.variant || null;
-    if (state && state.phase !== this.phase) {
-      this.open = state.id;
-      this.isPictureShown = !["played", "failed"].includes(state.phase); // While the scenario is played, the picture is worth watching.
+  get isPlaying() { return Boolean(this.state) && !["played", "failed"].includes(this.state.phase); }
+
+  // run plays the scenario of a variant, on the controller and then on the variant, which runs until somebody goes back to the controller.
+  async run({ id, scenario }) {
+    const running = this.running = {};
+    const enter = (phase, error) => {
+      this.check(running);
+      this.set({ id, phase, error });
+    };
+    try {
+      enter("building");
+      await this.cluster.build(id);
+      for (const side of ["controller", "variant"]) {
+        enter(side);
+        await this.play(running, id, side, scenario);
+      }
+      enter("played");
+    } catch (error) {
+      if (this.running === running) enter("failed", error.message);
     }
-    this.phase = state && state.phase;
+  }
+
+  // check fails if somebody has gone back to the controller meanwhile.
+  check(running) {
+    if (this.running !== running) throw new Error();
+  }
+
+  async play(running, id, side, { flags, steps }) {
+    let since = this.newest();
+    await this.post(`variants/${id}`, { action: "begin", side, flags });
+    await this.until(running, since, { kind: "workersStarted" }, 30);
+    for (const { act, fault, fields = {}, until, wait } of steps) {
+      if (act || fault) {
+        since = this.newest();
+        await this.post(act ? `acts/${act}` : `faults/${fault}`, fields);
+      } else {
+        await this.until(running, since, until, wait);
+      }
+    }
+    await this.post(`variants/${id}`, { action: "end" });
+  }
+
+  newest() { return this.live().at(-1)?.seq ?? 0; }
+
+  async post(path, body) {
+    const { error } = await this.cluster.post(path, body);
+    if (error) throw new Error(error);
+  }
+
+  // until waits for a live step after the number since that has some values, if any, at most for some seconds of the cluster's clock.
+  async until(running, since, values, seconds) {
+    const end = this.cluster.now() + seconds * 1000;
+    const isSeen = () => values && this.live().some((step) => step.seq > since && labState.matches(step, values));
+    while (this.cluster.now() < end && !isSeen()) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      this.check(running);
+    }
+  }
+
+  backToController() {
+    this.cluster.post(`variants/${this.state.id}`, { action: "back" });
+    this.leave();
+  }
+
+  // leave says that the controller runs again.
+  leave() {
+    this.running = null;
+    this.set(null);
+  }
+
+  set(state) {
+    this.state = state;
+    if (state) {
+      this.open = state.id;
+      this.isPictureShown = this.isPlaying; // While the scenario is played, the picture is worth watching.
+    }
+    this.onChange();
+  }
+
+  draw(lab) {
+    const { state } = this;
     const variant = this.find(this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
     const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
@@ -54,25 +129,19 @@ class Variants {
     byId("replaced").hidden = !state;
     if (!state) return;
     byId("replaced").replaceChildren(element("span", { className: "badge alarm" }, state.id), " ",
-      element("button", { id: "back-to-controller", onclick: () => this.act(state.id, "back") }, "back to the controller"));
+      element("button", { id: "back-to-controller", onclick: () => this.backToController() }, "back to the controller"));
   }
 
   controls(variant, lab, state) {
-    const isPlaying = state && !["played", "failed"].includes(state.phase);
     const hasScenario = Boolean(variant.scenario.steps);
     const canRun = hasScenario && lab && lab.phase === "live" && lab.canBuild;
     return element("div", { className: "controls" },
-      canRun ? element("button", { className: "primary run", disabled: isPlaying, onclick: () => this.act(variant.id, "run") }, "run it") : null,
+      canRun ? element("button", { className: "primary run", disabled: this.isPlaying, onclick: () => this.run(variant) }, "run it") : null,
       hasScenario ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
       canRun && !state ? element("p", {}, "The scenario begins in a cluster without Foos and Deployments. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
       hasScenario && !canRun ? element("p", {}, "With ", element("code", {}, "make lab"), " in a clone it can be run.") : null,
       state && state.id === variant.id ? element("p", { className: "phase" }, element("b", {}, phases[state.phase]), state.error || "") : null);
-  }
-
-  async act(id, action) {
-    const { error } = await this.post(`variants/${id}`, { action });
-    if (error) byId("caption").textContent = `✕ ${error}`;
   }
 
   // page shows the difference, and what both did if that is known.

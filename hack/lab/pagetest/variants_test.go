@@ -191,6 +191,8 @@ func TestVariant(t *testing.T) {
 	p.click("#variants .run")
 	p.eventually("the variant", `lab.player.steps.some((step, i) => step.kind === "workersStarted" && lab.player.steps.slice(0, i).some((before) => before.kind === "variant" && before.result === "variant"))`)
 	t.Logf("the variant runs %v after the click", time.Since(clicked))
+	p.click("#acts form[data-name=create] button")
+	p.eventually("that nobody else acts", shows("#command-text", "The scenario of a variant is being played."))
 	if boxes := p.get(overflowing); boxes != "" {
 		t.Errorf("overflow while the scenario is played: %s", boxes)
 	}
