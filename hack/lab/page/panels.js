@@ -335,7 +335,10 @@ class Exercises {
 
   // receive checks the exercises that were begun, now and then, after further steps of the live lab.
   receive(steps) {
-    for (const check of this.checks.values()) check.steps?.push(...steps);
+    for (const { steps: seen } of this.checks.values()) {
+      seen?.push(...steps);
+      seen?.splice(0, seen.length - Player.keep);
+    }
     this.timer ??= setTimeout(() => {
       this.timer = null;
       for (const [id, { steps }] of this.checks) {
