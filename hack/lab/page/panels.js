@@ -381,27 +381,31 @@ class Exercises {
 
   form(exercise, check, isLive) {
     const answer = this.answers.get(exercise.id);
-    const isAnswered = answer !== undefined;
-    const isRight = isAnswered && (exercise.choices ? answer === exercise.answer : answer === exercise.number);
-    const form = element("form", {},
-      element("p", {}, element("b", {}, exercise.question)),
-      exercise.choices
-        ? exercise.choices.map((choice, index) => element("label", {}, element("input", { type: "radio", name: "answer", value: String(index), required: true, checked: answer === index, disabled: isAnswered }), choice))
-        : element("input", { type: "number", name: "answer", "aria-label": "Answer", required: true, value: isAnswered ? answer : "", disabled: isAnswered }),
-      isAnswered ? null : element("button", {}, "answer"));
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.answers.set(exercise.id, Number(form.elements.answer.value));
+    const answered = (index) => {
+      if (index === null) this.answers.delete(exercise.id);
+      else this.answers.set(exercise.id, index);
       this.onChange();
-    });
+    };
+    const isAnswered = answer !== undefined;
     return element("div", { className: "exercise" },
       element("p", {}, exercise.task),
       isLive ? element("button", { onclick: () => this.check(exercise.id) }, check.steps ? "stop the check" : check.seq ? "check again" : "start the check") : null,
-      form,
+      question(exercise, answer, answered),
       check.seq ? element("p", {}, element("b", {}, "✓ the lab has seen it "), element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`)) : null,
       check.steps ? element("p", {}, "▸ the lab is watching for it") : null,
-      isAnswered ? element("p", {}, element("b", {}, isRight ? "✓ Right. " : "✕ Not so. "), exercise.explanation || "", exercise.misunderstanding ? [" More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), "."] : "") : null,
+      isAnswered && exercise.misunderstanding ? element("p", {}, "More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), ".") : null,
       isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
-      isAnswered && !isRight ? element("button", { onclick: () => { this.answers.delete(exercise.id); this.onChange(); } }, "answer again") : null);
+      isAnswered && answer !== exercise.answer ? element("button", { onclick: () => answered(null) }, "answer again") : null);
   }
+}
+
+// question shows a question with its choices and, once one is given, which one is right, and why.
+function question({ question, choices, answer, explanation }, given, onAnswer) {
+  const isAnswered = given !== undefined;
+  return [
+    element("p", {}, element("b", {}, question)),
+    choices.map((choice, index) => element("button", { className: "choice", disabled: isAnswered, onclick: () => onAnswer(index) },
+      !isAnswered ? "" : index === answer ? "✓ " : index === given ? "✕ " : "", choice)),
+    isAnswered ? element("p", {}, element("b", {}, given === answer ? "Right. " : "Not so. "), explanation) : null,
+  ];
 }

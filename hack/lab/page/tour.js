@@ -88,14 +88,14 @@ const tourStations = [
 class Tour {
   // post does an act, stop makes the lab stand still, after all that has happened or before the next step, and goOn lets it go on.
   constructor({ post, stop, goOn }) {
-    Object.assign(this, { post, stop, goOn, at: -1, asked: false, answer: null, root: byId("tour") });
+    Object.assign(this, { post, stop, goOn, at: -1, asked: false, answer: undefined, root: byId("tour") });
   }
 
   get isOpen() { return this.at >= 0 && this.at < tourStations.length; }
   get station() { return tourStations[this.at]; }
 
   async begin(at) {
-    Object.assign(this, { at, asked: false, answer: null, passed: false, isThenDone: false });
+    Object.assign(this, { at, asked: false, answer: undefined, passed: false, isThenDone: false });
     this.draw();
     if (!this.isOpen) return;
     await this.do(this.station.act);
@@ -136,18 +136,13 @@ class Tour {
   draw() {
     this.root.hidden = !this.isOpen;
     if (!this.isOpen) return;
-    const { title, watch, question, choices, answer, explanation } = this.station;
+    const { station, answer } = this;
     const isLast = this.at === tourStations.length - 1;
-    this.root.replaceChildren(...[
-      element("h2", {}, `${this.at + 1} of ${tourStations.length}: ${title}`, element("button", { onclick: () => this.end() }, "end the tour")),
-      element("p", {}, watch),
-      this.asked ? element("p", {}, element("b", {}, question)) : null,
-      ...(this.asked ? choices.map((choice, index) => element("button",
-        { disabled: this.answer !== null, onclick: () => { this.answer = index; this.draw(); } },
-        this.answer === null ? "" : index === answer ? "✓ " : index === this.answer ? "✕ " : "", choice)) : []),
-      this.answer !== null ? element("p", {}, element("b", {}, this.answer === answer ? "Right. " : "Not so. "), explanation) : null,
-      this.answer !== null ? element("button", { className: "primary", onclick: () => this.goOnTo(this.at + 1) }, isLast ? "to the exercises" : "go on") : null,
-    ].filter(Boolean));
+    this.root.replaceChildren(element("div", {},
+      element("h2", {}, `${this.at + 1} of ${tourStations.length}: ${station.title}`, element("button", { onclick: () => this.end() }, "end the tour")),
+      element("p", {}, station.watch),
+      this.asked ? question(station, answer, (index) => { this.answer = index; this.draw(); }) : null,
+      answer !== undefined ? element("button", { className: "primary", onclick: () => this.goOnTo(this.at + 1) }, isLast ? "to the exercises" : "go on") : null));
   }
 
   goOnTo(at) {
