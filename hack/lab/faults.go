@@ -25,7 +25,7 @@ type injection struct {
 }
 
 // faultOf returns what happens to a request of an instance, and the name of the fault if one was injected.
-func (l *Lab) faultOf(r simulation.Request) (name string, f simulation.Fault) {
+func (l *Lab) faultOf(r *simulation.Request) (name string, f simulation.Fault) {
 	if r.Resource != foos && r.Resource != deployments {
 		return "", f
 	}
@@ -71,9 +71,9 @@ const (
 func applyWatchFault(c *simulation.Connection, fault string) {
 	switch name, lane, _ := strings.Cut(fault, "/"); name {
 	case cutWatch:
-		c.CutWatch(lane)
+		c.CutWatch(lane, simulation.Forever)
 	case holdWatch:
-		c.HoldWatch(lane)
+		c.HoldWatch(lane, simulation.Forever)
 	}
 }
 

@@ -42,7 +42,7 @@ func (o *observer) hold(s Step) {
 }
 
 // Request implements simulation.Observer.
-func (o *observer) Request(r simulation.Request) (simulation.Fault, func(*object, error)) {
+func (o *observer) Request(r *simulation.Request) (simulation.Fault, func(*object, error)) {
 	if r.Verb == "watch" && r.Resource != leases {
 		return simulation.Fault{}, o.watch(r)
 	}
@@ -72,7 +72,7 @@ func (o *observer) Request(r simulation.Request) (simulation.Fault, func(*object
 }
 
 // lease traces that the Lease is renewed or released.
-func (o *observer) lease(r simulation.Request, lease *object, err error) {
+func (o *observer) lease(r *simulation.Request, lease *object, err error) {
 	if err != nil || !r.IsWrite() {
 		return
 	}
@@ -87,7 +87,7 @@ func (o *observer) lease(r simulation.Request, lease *object, err error) {
 }
 
 // watch traces a watch that arrives, and returns what traces whether the API server accepts it.
-func (o *observer) watch(r simulation.Request) func(*object, error) {
+func (o *observer) watch(r *simulation.Request) func(*object, error) {
 	return func(_ *object, err error) {
 		o.trace(func(t *tracer, p *pod) {
 			s := watchStep(p, r)
@@ -106,10 +106,13 @@ func (o *observer) watch(r simulation.Request) func(*object, error) {
 	}
 }
 
-func watchStep(p *pod, r simulation.Request) Step {
+func watchStep(p *pod, r *simulation.Request) Step {
 	return Step{Source: wire, Stop: "reflector", Kind: "watchStart", Pod: p.name, Lane: r.Resource, Verb: "watch", Resource: r.Resource,
 		ResourceVersion: r.Query.Get("resourceVersion"), Raw: r.Query.Encode(), Code: codeWatch}
 }
+
+// Lag implements simulation.Observer.
+func (o *observer) Lag(string) time.Duration { return 0 }
 
 // Event implements simulation.Observer.
 func (o *observer) Event(resource string, eventType watch.EventType, object *object) {
@@ -119,7 +122,7 @@ func (o *observer) Event(resource string, eventType watch.EventType, object *obj
 }
 
 // Ended implements simulation.Observer.
-func (o *observer) Ended(r simulation.Request) {
+func (o *observer) Ended(r *simulation.Request) {
 	o.trace(func(t *tracer, p *pod) {
 		s := watchStep(p, r)
 		s.Kind, s.What = "watchEnd", "the watch has ended"

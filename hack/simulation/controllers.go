@@ -42,23 +42,23 @@ func NewCluster() Cluster {
 
 // Config returns the configuration of a client's connection.
 func (c Cluster) Config(client string) *rest.Config {
-	return newTransport(c.server, client, network{}).config()
+	return newConnection(c.server, client, unobserved{}).config()
 }
 
 // runControllers makes the Deployment controller and the garbage collector notice each change.
 func (s *server) runControllers() {
 	s.committed = append(s.committed, func(c change) {
 		key := types.NamespacedName{Namespace: c.new.GetNamespace(), Name: c.new.GetName()}
-		if c.request.resource == deployments && c.eventType != watch.Deleted {
+		if c.request.Resource == deployments && c.eventType != watch.Deleted {
 			time.AfterFunc(rolloutDelay, func() { s.rollOut(key) })
 		}
-		if !isStatus(c) && c.request.resource != leases && c.request.resource != events {
+		if !isStatus(c) && c.request.Resource != leases && c.request.Resource != events {
 			time.AfterFunc(collectDelay, s.collectGarbage)
 		}
 	})
 }
 
-func isStatus(c change) bool { return c.request.subresource == "status" }
+func isStatus(c change) bool { return c.request.Subresource == "status" }
 
 // get returns an object, or nil if there is none.
 func (s *server) get(resource string, key types.NamespacedName) *object {
@@ -96,23 +96,23 @@ func (s *server) rollOut(key types.NamespacedName) {
 func (s *server) podRejection(key types.NamespacedName) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.rejection(&request{client: deploymentController, verb: "create", resource: "pods", namespace: key.Namespace, name: key.Name})
+	return s.rejection(&Request{client: deploymentController, Verb: "create", Resource: "pods", Namespace: key.Namespace, Name: key.Name})
 }
 
 // write makes a request for an object, and returns its error.
 func (s *server) write(client, verb, resource string, o *object, subresource string) error {
-	_, err := s.do(&request{
-		client: client, sent: time.Now(), verb: verb, resource: resource, namespace: o.GetNamespace(), name: o.GetName(),
-		subresource: subresource, body: encode(o.Object),
+	_, err := s.do(&Request{
+		client: client, sent: time.Now(), Verb: verb, Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(),
+		Subresource: subresource, Body: encode(o.Object),
 	})
 	return err
 }
 
 // remove makes a request to delete an object.
 func (s *server) remove(client, resource string, o *object, options metav1.DeleteOptions) error {
-	_, err := s.do(&request{
-		client: client, sent: time.Now(), verb: "delete", resource: resource, namespace: o.GetNamespace(), name: o.GetName(),
-		body: encode(options),
+	_, err := s.do(&Request{
+		client: client, sent: time.Now(), Verb: "delete", Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(),
+		Body: encode(options),
 	})
 	return err
 }

@@ -28,7 +28,7 @@ var faultKinds = []kind{
 	}},
 	{"staleRestart", 1, func(w *walk, s step) string {
 		w.lock.Lock()
-		w.staleness = int64(s.argument % 30)
+		w.staleness = map[string]int64{foos: int64(s.argument % 30), deployments: int64(s.argument % 30)}
 		w.lock.Unlock()
 		i := w.current(s.target)
 		i.stop(true)
@@ -36,26 +36,26 @@ var faultKinds = []kind{
 	}},
 	{"freeze", 1, func(w *walk, s step) string {
 		i, duration := w.current(s.target), s.duration(30*time.Second)
-		i.transport.hold(all, duration)
+		i.HoldWatch(all, duration)
 		return fmt.Sprintf("freezes the network of %s for %s", i.client, duration)
 	}},
-	{"hold", 4, onWatches(func(w *walk, t *transport, resource string, s step) string {
-		t.hold(resource, s.duration(8*time.Second))
-		return fmt.Sprintf("delays the watch of %s of %s by %s", resource, t.client, s.duration(8*time.Second))
+	{"hold", 4, onWatches(func(w *walk, i *instance, resource string, s step) string {
+		i.HoldWatch(resource, s.duration(8*time.Second))
+		return fmt.Sprintf("delays the watch of %s of %s by %s", resource, i.client, s.duration(8*time.Second))
 	})},
-	{"cut", 3, onWatches(func(w *walk, t *transport, resource string, s step) string {
-		t.cut(resource, s.duration(8*time.Second))
+	{"cut", 3, onWatches(func(w *walk, i *instance, resource string, s step) string {
+		i.CutWatch(resource, s.duration(8*time.Second))
 		w.server.expireWatches()
-		return fmt.Sprintf("cuts the watch of %s of %s for %s, then it relists", resource, t.client, s.duration(8*time.Second))
+		return fmt.Sprintf("cuts the watch of %s of %s for %s, then it relists", resource, i.client, s.duration(8*time.Second))
 	})},
 
 	{"outage", 1, func(w *walk, s step) string {
 		for n := range w.instances {
-			w.current(n).transport.cut(all, 0)
+			w.current(n).CutWatch(all, 0)
 		}
 		return w.addRule("the API server is down", s.duration(8*time.Second), rule{
-			matches: func(r *request) bool { return isInstance(r.client) },
-			reject:  func(*request) error { return errConnection },
+			matches: func(r *Request) bool { return isInstance(r.client) },
+			reject:  func(*Request) error { return errConnection },
 		})
 	}},
 	{"partialOutage", 3, func(w *walk, s step) string {
@@ -66,12 +66,12 @@ var faultKinds = []kind{
 		code := []int32{403, 500, 503}[s.argument%3]
 		what := fmt.Sprintf("%s fails with %d", strings.Join(failing, " "), code)
 		return w.addRule(what, s.duration(20*time.Second), rule{
-			matches: func(r *request) bool {
-				return isInstance(r.client) && r.verb == failing[0] && r.resource == failing[1] && (r.subresource != "") == (len(failing) > 2)
+			matches: func(r *Request) bool {
+				return isInstance(r.client) && r.Verb == failing[0] && r.Resource == failing[1] && (r.Subresource != "") == (len(failing) > 2)
 			},
-			reject: func(r *request) error {
+			reject: func(r *Request) error {
 				if code == 403 {
-					return apierrors.NewForbidden(r.groupResource(), r.name, errors.New("RBAC does not allow it"))
+					return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("RBAC does not allow it"))
 				}
 				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: what}}
 			},
@@ -82,26 +82,26 @@ var faultKinds = []kind{
 			_ = w.server.remove(user, foos, foo, metav1.DeleteOptions{}) // One that is gone is no error.
 		}
 		for n := range w.instances {
-			w.current(n).transport.cut(foos, 0)
+			w.current(n).CutWatch(foos, 0)
 		}
 		return w.addRule("the CRD, and with it all Foos, is deleted", s.duration(8*time.Second), rule{
-			matches: func(r *request) bool { return r.resource == foos },
-			reject: func(r *request) error {
-				return apierrors.NewGenericServerResponse(404, r.verb, r.groupResource(), "", "", 0, true)
+			matches: func(r *Request) bool { return r.Resource == foos },
+			reject: func(r *Request) error {
+				return apierrors.NewGenericServerResponse(404, r.Verb, r.GroupResource(), "", "", 0, true)
 			},
 		})
 	}},
 	{"reject", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
 		return w.addRule("a quota rejects writes of Deployment "+name, s.duration(8*time.Second), rule{
-			matches: func(r *request) bool { return isInstance(r.client) && writesDeployments(r) && r.name == name },
+			matches: func(r *Request) bool { return isInstance(r.client) && writesDeployments(r) && r.Name == name },
 			reject:  exceedsQuota,
 		})
 	}},
 	{"quota", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
 		return w.addRule("a quota rejects new Pods of Deployment "+name, s.duration(8*time.Second), rule{
-			matches: func(r *request) bool { return r.resource == "pods" && r.name == name },
+			matches: func(r *Request) bool { return r.Resource == "pods" && r.Name == name },
 			reject:  exceedsQuota,
 		})
 	}},
@@ -109,7 +109,7 @@ var faultKinds = []kind{
 		name := deploymentName(s.target)
 		mutation := mutations[s.argument%len(mutations)]
 		return w.addRule(fmt.Sprintf("admission %s of Deployment %s", mutation.what, name), s.duration(8*time.Second), rule{
-			matches: func(r *request) bool { return isInstance(r.client) && writesDeployments(r) && r.name == name },
+			matches: func(r *Request) bool { return isInstance(r.client) && writesDeployments(r) && r.Name == name },
 			admit:   mutation.mutate,
 		})
 	}},
@@ -144,16 +144,16 @@ var mutations = []struct {
 	{"adds an annotation", func(o *object) { o.SetAnnotations(map[string]string{"admitted": "true"}) }},
 }
 
-func onWatches(do func(w *walk, t *transport, resource string, s step) string) func(w *walk, s step) string {
+func onWatches(do func(w *walk, i *instance, resource string, s step) string) func(w *walk, s step) string {
 	return func(w *walk, s step) string {
-		t := w.current(s.target).transport
+		i := w.current(s.target)
 		switch s.argument % 3 {
 		case 0:
-			return do(w, t, foos, s)
+			return do(w, i, foos, s)
 		case 1:
-			return do(w, t, deployments, s)
+			return do(w, i, deployments, s)
 		}
-		return do(w, t, foos, s) + "; " + do(w, t, deployments, s)
+		return do(w, i, foos, s) + "; " + do(w, i, deployments, s)
 	}
 }
 
@@ -184,10 +184,10 @@ func (s *server) expireWatches() {
 	s.compacted = s.resourceVersion
 }
 
-func writesDeployments(r *request) bool { return r.resource == deployments && r.isWrite() }
+func writesDeployments(r *Request) bool { return r.Resource == deployments && r.IsWrite() }
 
-func exceedsQuota(r *request) error {
-	return apierrors.NewForbidden(r.groupResource(), r.name, errors.New("exceeded quota"))
+func exceedsQuota(r *Request) error {
+	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("exceeded quota"))
 }
 
 func isInstance(client string) bool { return strings.HasPrefix(client, "instance-") }

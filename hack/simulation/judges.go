@@ -41,7 +41,8 @@ type knowledge struct {
 	objects  map[string]known
 	read     map[string]time.Time // by the name of a Foo, when the last live read of it was sent
 	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
-	open     map[*request]string  // the requests without a response, and which Foo each is for
+	open     map[*Request]string  // the requests without a response, and which Foo each is for
+	counts   map[string]int       // of requests and events, for their ids
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 }
 
@@ -53,13 +54,13 @@ type known struct {
 
 func newKnowledge() knowledge {
 	return knowledge{
-		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*request]string{},
-		again: map[string]time.Time{},
+		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*Request]string{},
+		again: map[string]time.Time{}, counts: map[string]int{},
 	}
 }
 
-// delivered records an event that the instance gets.
-func (i *instance) delivered(eventType watch.EventType, resource string, o *object) {
+// Event implements Observer: it records an event that the instance gets.
+func (i *instance) Event(resource string, eventType watch.EventType, o *object) {
 	i.walk.lock.Lock()
 	defer i.walk.lock.Unlock()
 	switch eventType {
@@ -87,33 +88,33 @@ func version(o *object) int64 {
 }
 
 // responded records a response that the instance gets.
-func (i *instance) responded(r *request, result *object, err error) {
+func (i *instance) responded(r *Request, result *object, err error) {
 	i.walk.lock.Lock()
 	defer i.walk.lock.Unlock()
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[r.String()] = r.sent
-	} else if r.resource == deployments && r.isWrite() {
+	} else if r.Resource == deployments && r.IsWrite() {
 		delete(i.read, i.open[r]) // The next write needs a live read of its own.
 	}
 	delete(i.open, r)
 	switch {
-	case r.resource == leases:
+	case r.Resource == leases:
 		i.observeLease(r, result, err)
-	case err != nil || result == nil || r.verb == "delete":
-	case r.verb == "list":
+	case err != nil || result == nil || r.Verb == "delete":
+	case r.Verb == "list":
 		for _, item := range result.Object["items"].([]any) {
-			i.learn(r.resource, &object{Object: item.(map[string]any)}, true)
+			i.learn(r.Resource, &object{Object: item.(map[string]any)}, true)
 		}
 	default:
-		i.learn(r.resource, result, false)
-		if r.isWrite() {
+		i.learn(r.Resource, result, false)
+		if r.IsWrite() {
 			i.acked[r.target()] = result.GetResourceVersion()
 		}
 	}
 }
 
 // observeLease records what a response for the Lease says, if anything.
-func (i *instance) observeLease(r *request, lease *object, err error) {
+func (i *instance) observeLease(r *Request, lease *object, err error) {
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return
 	}
@@ -121,13 +122,13 @@ func (i *instance) observeLease(r *request, lease *object, err error) {
 	if leads != i.leads {
 		i.leads, i.since = leads, time.Now()
 	}
-	if leads && r.isWrite() {
+	if leads && r.IsWrite() {
 		i.renewed = r.sent
 	}
 }
 
 // sent judges a request when the instance sends it.
-func (i *instance) sent(r *request) {
+func (i *instance) sent(r *Request) {
 	w := i.walk
 	w.server.lock.Lock()
 	from := w.server.computedFrom(r)
@@ -135,24 +136,24 @@ func (i *instance) sent(r *request) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	record := *r
-	record.body, record.decoded = nil, nil
+	record.Body, record.decoded = nil, nil
 	w.requests = append(w.requests, &record)
 	if w.isLesson {
 		return
 	}
-	isRepeated := func(other *request) bool {
-		return other.verb == r.verb && other.target() == r.target() && other.client == r.client
+	isRepeated := func(other *Request) bool {
+		return other.Verb == r.Verb && other.target() == r.target() && other.client == r.client
 	}
 	if repeated := w.sentSince(r.sent.Add(-time.Second), isRepeated); len(repeated) > maxRepeated {
 		w.violated("how often", "%s makes %d requests in a second: %s", i.client, len(repeated), r)
 	}
-	if r.resource == leases {
-		if r.isWrite() && holderOf(r.object()) != "" {
+	if r.Resource == leases {
+		if r.IsWrite() && holderOf(r.object()) != "" {
 			i.identity = holderOf(r.object())
 		}
 		return
 	}
-	if r.isWrite() {
+	if r.IsWrite() {
 		switch now := time.Now(); {
 		case !i.leads && i.since.Before(now):
 			w.violated("who writes", "%s knows since %s that it does not hold the Lease: %s", i.client, now.Sub(i.since), r)
@@ -164,11 +165,11 @@ func (i *instance) sent(r *request) {
 		r.sent = before // The controller has not decided anew.
 		delete(i.again, r.String())
 	}
-	if r.name == "" || r.resource == events || r.resource == deployments && !r.isWrite() { // A live read may find that of another Foo.
+	if r.Name == "" || r.Resource == events || r.Resource == deployments && !r.IsWrite() { // A live read may find that of another Foo.
 		return
 	}
-	if r.resource == foos && r.verb == "get" {
-		i.read[r.name] = r.sent
+	if r.Resource == foos && r.Verb == "get" {
+		i.read[r.Name] = r.sent
 	}
 	foo := i.fooOf(r, from)
 	for other, its := range i.open {
@@ -180,20 +181,20 @@ func (i *instance) sent(r *request) {
 }
 
 // computedFrom returns the Deployment that the controller has created or, if it has patched one, as it was then, or nil. The lock is held.
-func (s *server) computedFrom(r *request) *object {
+func (s *server) computedFrom(r *Request) *object {
 	switch {
-	case r.resource == deployments && r.verb == "create":
+	case r.Resource == deployments && r.Verb == "create":
 		return r.object()
-	case r.resource == deployments && r.verb == "patch":
-		return s.at(deployments, version(r.object()))[types.NamespacedName{Namespace: r.namespace, Name: r.name}]
+	case r.Resource == deployments && r.Verb == "patch":
+		return s.at(deployments, version(r.object()))[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
 	}
 	return nil
 }
 
 // fooOf returns the name of the Foo that a request is for, as far as the instance could know. from is what it was computed from, if known.
-func (i *instance) fooOf(r *request, from *object) string {
-	if r.resource == foos {
-		return r.name
+func (i *instance) fooOf(r *Request, from *object) string {
+	if r.Resource == foos {
+		return r.Name
 	}
 	o := cmp.Or(from, i.objects[r.target()].object)
 	if o == nil || metav1.GetControllerOf(o) == nil || deletesEarlier(r, o) {
@@ -203,18 +204,18 @@ func (i *instance) fooOf(r *request, from *object) string {
 }
 
 // deletesEarlier reports whether a request is to delete an earlier object of the name, whose deletion the cache has not seen.
-func deletesEarlier(r *request, o *object) bool {
+func deletesEarlier(r *Request, o *object) bool {
 	var options metav1.DeleteOptions
-	return r.verb == "delete" && json.Unmarshal(r.body, &options) == nil && options.Preconditions != nil &&
+	return r.Verb == "delete" && json.Unmarshal(r.Body, &options) == nil && options.Preconditions != nil &&
 		options.Preconditions.UID != nil && *options.Preconditions.UID != o.GetUID()
 }
 
 // judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
-func (w *walk) judgeFailure(r *request, found *object, err error) {
+func (w *walk) judgeFailure(r *Request, found *object, err error) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	i := w.instance(r.client)
-	isJudged := r.resource == foos || r.resource == deployments
+	isJudged := r.Resource == foos || r.Resource == deployments
 	if i == nil || found == nil || !isJudged || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
 	}
@@ -237,16 +238,16 @@ func (w *walk) judgeCommit(c change) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.changed[c.request.target()] = time.Now()
-	if c.request.resource == deployments {
+	if c.request.Resource == deployments {
 		if ref := metav1.GetControllerOf(c.new); ref != nil {
 			w.hadDeployment[ref.UID] = true
 		}
 	}
 	i := w.instance(c.request.client)
 	switch {
-	case i == nil, c.request.resource == events:
+	case i == nil, c.request.Resource == events:
 		return
-	case c.request.resource == leases:
+	case c.request.Resource == leases:
 		for r := range i.open {
 			if holderOf(c.new) == "" && holderOf(c.old) == i.identity {
 				w.violated("who writes", "%s releases the Lease while a sync still runs: %s", i.client, r)
@@ -266,10 +267,10 @@ func (w *walk) judgeCommit(c change) {
 		w.violated("a write from a stale cache", "%s cannot know the %s that it changes: resourceVersion %s: %s",
 			i.client, c.request.target(), c.old.GetResourceVersion(), c.request)
 	}
-	switch c.request.resource {
+	switch c.request.Resource {
 	case foos:
-		w.statuses[c.request.name] = c.resourceVersion
-		delete(w.lateStatus, c.request.name)
+		w.statuses[c.request.Name] = c.resourceVersion
+		delete(w.lateStatus, c.request.Name)
 		w.judgeStatus(i, c)
 	case deployments:
 		w.judgeDeployment(i, c)
@@ -278,7 +279,7 @@ func (w *walk) judgeCommit(c change) {
 
 // judgeDeployment judges a write of a Deployment.
 func (w *walk) judgeDeployment(i *instance, c change) {
-	name := c.request.name
+	name := c.request.Name
 	before := c.old
 	if before == nil {
 		before = c.new
@@ -295,13 +296,13 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 	switch {
 	case c.old == nil:
 		w.judgeCreation(i, c, ref)
-	case c.request.verb == "delete":
+	case c.request.Verb == "delete":
 		w.judgeDeletion(i, c, ref)
 		return
 	}
 	if c.old != nil && !c.admitted && !equality.Semantic.DeepEqual(others(c.old), others(c.new)) {
 		w.violated("what a write changes", "%s changes fields of Deployment %s that it does not set: %s %s",
-			i.client, name, c.request, c.request.body)
+			i.client, name, c.request, c.request.Body)
 	}
 }
 
@@ -330,13 +331,13 @@ func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) 
 	if isRead && (w.changed[foos+" "+foo.GetName()].After(read) || w.changed[deployments+" "+name].After(read)) {
 		return // It has changed, or was deleted, after the live read.
 	}
-	if name == c.request.name {
+	if name == c.request.Name {
 		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())
 		return
 	}
 	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(current) {
 		w.violated("what a deletion finds", "%s deletes Deployment %s of Foo %s before Deployment %s can take over",
-			i.client, c.request.name, foo.GetName(), name)
+			i.client, c.request.Name, foo.GetName(), name)
 	}
 }
 
@@ -460,11 +461,11 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 }
 
 // steadyState lets time pass, and judges the requests of a kind in that time, except those for the Lease.
-func (w *walk) steadyState(because string, duration time.Duration, counts func(r *request) bool) {
+func (w *walk) steadyState(because string, duration time.Duration, counts func(r *Request) bool) {
 	since := time.Now()
 	w.sleep(duration)
 	w.lock.Lock()
-	made := w.sentSince(since, func(r *request) bool { return r.resource != leases && counts(r) })
+	made := w.sentSince(since, func(r *Request) bool { return r.Resource != leases && counts(r) })
 	w.lock.Unlock()
 	if len(made) > 0 {
 		w.violated("steady state", "%s, and %s makes a request: %s", because, made[0].client, made[0])
@@ -475,15 +476,15 @@ func (w *walk) steadyState(because string, duration time.Duration, counts func(r
 }
 
 // count returns how many requests of a kind were sent since a time.
-func (w *walk) count(since time.Time, counts func(r *request) bool) int {
+func (w *walk) count(since time.Time, counts func(r *Request) bool) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return len(w.sentSince(since, counts))
 }
 
 // sentSince returns the requests of a kind since a time. The lock is held.
-func (w *walk) sentSince(since time.Time, counts func(r *request) bool) (made []*request) {
-	first, _ := slices.BinarySearchFunc(w.requests, since, func(r *request, since time.Time) int { return r.sent.Compare(since) })
+func (w *walk) sentSince(since time.Time, counts func(r *Request) bool) (made []*Request) {
+	first, _ := slices.BinarySearchFunc(w.requests, since, func(r *Request, since time.Time) int { return r.sent.Compare(since) })
 	for _, r := range w.requests[first:] {
 		if counts(r) {
 			made = append(made, r)
@@ -495,7 +496,7 @@ func (w *walk) sentSince(since time.Time, counts func(r *request) bool) (made []
 // judgeWork bounds the writes by what has happened.
 func (w *walk) judgeWork() {
 	for _, resource := range []string{foos, deployments} {
-		n := w.count(w.start, func(r *request) bool { return r.resource == resource && r.isWrite() })
+		n := w.count(w.start, func(r *Request) bool { return r.Resource == resource && r.IsWrite() })
 		if limit := 3*w.happened + 30; n > limit {
 			w.violated("how often", "%d writes of %s after %d actions and faults", n, resource, w.happened)
 		}

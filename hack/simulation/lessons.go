@@ -72,7 +72,7 @@ func lessonHour(w *walk) {
 	w.createAndWait(0)
 	since := time.Now()
 	w.sleep(time.Hour)
-	w.atMost(10, since, "although nothing happens", func(r *request) bool { return r.verb != "watch" && r.resource != leases })
+	w.atMost(10, since, "although nothing happens", func(r *Request) bool { return r.Verb != "watch" && r.Resource != leases })
 	w.act("create", 1, nameCount+1)
 	w.expect(soon, "the second Foo has no Deployment", func() bool { return w.deployment(1) != nil })
 }
@@ -131,14 +131,14 @@ func lessonName(w *walk) {
 func lessonStale(w *walk) {
 	w.sleep(soon)
 	since := time.Now()
-	w.current(0).transport.hold(deployments, 10*time.Second)
+	w.current(0).HoldWatch(deployments, 10*time.Second)
 	w.tell(user, "delays the watch of deployments by 10s")
 	w.act("create", 0, nameCount)
 	w.sleep(soon)
 	w.act("scale", 0, 1)
 	w.sleep(9 * time.Second)
-	w.atMost(1, since, "to create a Deployment, because the cache does not have it", func(r *request) bool {
-		return r.verb == "create" && r.resource == deployments
+	w.atMost(1, since, "to create a Deployment, because the cache does not have it", func(r *Request) bool {
+		return r.Verb == "create" && r.Resource == deployments
 	})
 	w.sleep(time.Minute)
 	w.fail(1, "update", deployments, errInjected)
@@ -159,13 +159,13 @@ func lessonStatus(w *walk) {
 	_ = w.server.write(user, "update", foos, annotated, "") // Nobody else writes.
 	w.tell(user, "annotates Foo %s", fooName(0))
 	w.sleep(time.Minute)
-	w.atMost(0, since, "although the status is the same", func(r *request) bool { return r.resource == foos && r.isWrite() })
+	w.atMost(0, since, "although the status is the same", func(r *Request) bool { return r.Resource == foos && r.IsWrite() })
 }
 
 func lessonElection(w *walk) {
 	var writers []string
 	w.server.committed = append(w.server.committed, func(c change) { // With the lock of the server held.
-		if c.request.resource == deployments && isInstance(c.request.client) {
+		if c.request.Resource == deployments && isInstance(c.request.client) {
 			writers = append(writers, c.request.client)
 		}
 	})
@@ -174,7 +174,7 @@ func lessonElection(w *walk) {
 	w.act("scale", 0, 1)
 	w.sleep(5 * soon)
 	clients := map[string]bool{}
-	w.count(since, func(r *request) bool {
+	w.count(since, func(r *Request) bool {
 		if writesDeployments(r) {
 			clients[r.client] = true
 		}
@@ -189,7 +189,7 @@ func lessonElection(w *walk) {
 	w.server.lock.Unlock()
 	i := w.instance(leader)
 	w.tell(user, "freezes the network of %s for 1m", leader)
-	i.transport.hold(all, time.Minute)
+	i.HoldWatch(all, time.Minute)
 	w.act("scale", 0, 4)
 	w.expect(30*soon, "no other instance takes over", func() bool { return w.hasReplicas(0, 5) })
 	w.server.lock.Lock()
@@ -209,7 +209,7 @@ func lessonRename(w *walk) {
 	w.createAndWait(0)
 	early := false
 	w.server.committed = append(w.server.committed, func(c change) {
-		if c.request.resource == deployments && c.eventType == watch.Deleted && c.request.name == deploymentName(0) && isInstance(c.request.client) {
+		if c.request.Resource == deployments && c.eventType == watch.Deleted && c.request.Name == deploymentName(0) && isInstance(c.request.client) {
 			current := w.server.sorted(deployments, "")
 			early = len(current) == 0 || number(current[0], "status", "availableReplicas") == 0
 		}

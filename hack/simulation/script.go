@@ -19,7 +19,7 @@ import (
 type script struct {
 	seed   uint64
 	steps  []step
-	faults map[string]fault // those of requests by their ids, or nil for those that follow from the seed
+	faults map[string]Fault // those of requests by their ids, or nil for those that follow from the seed
 	noLags bool             // No event lags behind.
 }
 
@@ -72,30 +72,30 @@ func (s script) choice(n int, name string) int {
 }
 
 // requestFault returns the fault of a request: one in twelve has one.
-func (s script) requestFault(id string, r *request) fault {
+func (s script) requestFault(id string, r *Request) Fault {
 	if s.faults != nil {
 		return s.faults[id]
 	}
 	if s.choice(12, id) != 0 {
-		return fault{}
+		return Fault{}
 	}
 	delay := time.Duration(s.choice(3000, id+" delay")) * time.Millisecond
 	injected := errors.New("injected")
-	faults := []fault{
-		{what: "429 Too Many Requests", response: apierrors.NewTooManyRequests("injected", 1)},
-		{what: "500 Internal Server Error", response: apierrors.NewInternalError(injected)},
-		{what: "503 Service Unavailable", response: apierrors.NewServiceUnavailable("injected")},
-		{what: "504 Gateway Timeout, after 1 s", response: apierrors.NewTimeoutError("injected", 0), before: time.Second},
+	faults := []Fault{
+		{what: "429 Too Many Requests", Response: apierrors.NewTooManyRequests("injected", 1)},
+		{what: "500 Internal Server Error", Response: apierrors.NewInternalError(injected)},
+		{what: "503 Service Unavailable", Response: apierrors.NewServiceUnavailable("injected")},
+		{what: "504 Gateway Timeout, after 1 s", Response: apierrors.NewTimeoutError("injected", 0), Delay: time.Second},
 		{what: "the connection breaks before it is applied", broken: true},
-		{what: "the connection breaks after it was applied", lost: true},
-		{what: fmt.Sprintf("the request takes %s", delay), before: delay},
+		{what: "the connection breaks after it was applied", Lost: true},
+		{what: fmt.Sprintf("the request takes %s", delay), Delay: delay},
 		{what: fmt.Sprintf("the response takes %s", delay), after: delay},
 	}
-	if r.isWrite() && r.resource != leases {
+	if r.IsWrite() && r.Resource != leases {
 		faults = append(faults,
-			fault{what: "409 Conflict", response: apierrors.NewConflict(r.groupResource(), r.name, injected)},
-			fault{what: r.client + " is killed before it is applied", broken: true, kill: true},
-			fault{what: r.client + " is killed after it was applied", lost: true, kill: true})
+			Fault{what: "409 Conflict", Response: apierrors.NewConflict(r.GroupResource(), r.Name, injected)},
+			Fault{what: r.client + " is killed before it is applied", broken: true, kill: true},
+			Fault{what: r.client + " is killed after it was applied", Lost: true, kill: true})
 	}
 	return faults[s.choice(len(faults), id+" kind")]
 }

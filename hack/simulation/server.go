@@ -73,47 +73,45 @@ func init() {
 	}
 }
 
-// request is a request for an object or a list.
-type request struct {
-	client      string
-	sent        time.Time
-	verb        string
-	resource    string
-	namespace   string
-	name        string
-	subresource string
-	query       url.Values
-	body        []byte
-	decoded     *object // the body, if it has been looked at
+// Request is a request for an object, for a list, or for a watch.
+type Request struct {
+	Verb, Resource, Subresource, Namespace, Name string
+	Query                                        url.Values
+	Body                                         []byte
+	client                                       string
+	sent                                         time.Time
+	decoded                                      *object // the body, if it has been looked at
 }
 
 // object returns the object in the body. The API server stores it.
-func (r *request) object() *object {
+func (r *Request) object() *object {
 	if r.decoded == nil {
-		r.decoded = decode(r.body)
+		r.decoded = decode(r.Body)
 	}
 	return r.decoded
 }
 
-func (r *request) isWrite() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete"}, r.verb)
+// IsWrite reports whether the request changes an object.
+func (r *Request) IsWrite() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete"}, r.Verb)
 }
 
-func (r *request) groupResource() schema.GroupResource {
-	return schema.GroupResource{Group: resources[r.resource].kind.Group, Resource: r.resource}
+// GroupResource returns the resource with its API group.
+func (r *Request) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: resources[r.Resource].kind.Group, Resource: r.Resource}
 }
 
 // target is the resource and the name of the object.
-func (r *request) target() string { return strings.TrimSpace(r.resource + " " + r.name) }
+func (r *Request) target() string { return strings.TrimSpace(r.Resource + " " + r.Name) }
 
-func (r *request) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.verb, strings.TrimSuffix(r.resource+"/"+r.subresource, "/"), r.name))
+func (r *Request) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Verb, strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/"), r.Name))
 }
 
 // change is a write that was committed. A watch sees it as an event.
 type change struct {
 	eventType       watch.EventType
-	request         *request
+	request         *Request
 	old, new        *object // old is nil after a creation, and new is the last state after a deletion
 	resourceVersion int64
 	raw             []byte // new, as JSON
@@ -123,8 +121,8 @@ type change struct {
 // rule applies to the requests that match it until it expires.
 type rule struct {
 	until   time.Time
-	matches func(r *request) bool
-	reject  func(r *request) error // what the API server responds with, or nil
+	matches func(r *Request) bool
+	reject  func(r *Request) error // what the API server responds with, or nil
 	admit   func(o *object)        // what mutating admission does to an object that is written, or nil
 }
 
@@ -140,7 +138,7 @@ type server struct {
 	rules           []rule
 	// These are called with the lock held: for each commit, and for each request that fails, with the object that it found, if any.
 	committed []func(change)
-	failed    []func(r *request, found *object, err error)
+	failed    []func(r *Request, found *object, err error)
 }
 
 // firstVersion is the resourceVersion at which the history of a server begins: other objects were written before.
@@ -154,13 +152,10 @@ func newServer() *server {
 }
 
 // do executes a request. The object or the list that it returns must not be changed.
-func (s *server) do(r *request) (*object, error) {
+func (s *server) do(r *Request) (*object, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if r.verb == "create" {
-		r.name = r.object().GetName()
-	}
-	found := s.objects[r.resource][types.NamespacedName{Namespace: r.namespace, Name: r.name}]
+	found := s.objects[r.Resource][types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
 	result, err := s.execute(r, found)
 	if err != nil {
 		for _, observe := range s.failed {
@@ -170,17 +165,17 @@ func (s *server) do(r *request) (*object, error) {
 	return result, err
 }
 
-func (s *server) execute(r *request, found *object) (*object, error) {
+func (s *server) execute(r *Request, found *object) (*object, error) {
 	if err := s.rejection(r); err != nil {
 		return nil, err
 	}
-	if found == nil && r.resource == leases && r.verb == "update" {
-		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the precondition failed")) // It would create a new one.
+	if found == nil && r.Resource == leases && r.Verb == "update" {
+		return nil, apierrors.NewConflict(r.GroupResource(), r.Name, errors.New("the precondition failed")) // It would create a new one.
 	}
-	if found == nil && r.verb != "list" && r.verb != "create" {
-		return nil, apierrors.NewNotFound(r.groupResource(), r.name)
+	if found == nil && r.Verb != "list" && r.Verb != "create" {
+		return nil, apierrors.NewNotFound(r.GroupResource(), r.Name)
 	}
-	switch r.verb {
+	switch r.Verb {
 	case "get":
 		return found, nil
 	case "list":
@@ -198,11 +193,11 @@ func (s *server) execute(r *request, found *object) (*object, error) {
 	case "delete":
 		return s.delete(r, found)
 	}
-	return nil, apierrors.NewMethodNotSupported(r.groupResource(), r.verb)
+	return nil, apierrors.NewMethodNotSupported(r.GroupResource(), r.Verb)
 }
 
 // rejection returns what a rule responds to a request with, or nil.
-func (s *server) rejection(r *request) error {
+func (s *server) rejection(r *Request) error {
 	for _, rule := range s.rules {
 		if rule.reject != nil && rule.until.After(time.Now()) && rule.matches(r) {
 			return rule.reject(r)
@@ -211,13 +206,13 @@ func (s *server) rejection(r *request) error {
 	return nil
 }
 
-func (s *server) list(r *request) *object {
+func (s *server) list(r *Request) *object {
 	list := &object{Object: map[string]any{}}
-	kind := resources[r.resource].kind
+	kind := resources[r.Resource].kind
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	list.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
 	items := []any{}
-	for _, item := range s.sorted(r.resource, r.namespace) {
+	for _, item := range s.sorted(r.Resource, r.Namespace) {
 		items = append(items, item.Object)
 	}
 	list.Object["items"] = items
@@ -248,7 +243,7 @@ func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted 
 	return sorted
 }
 
-func (s *server) create(r *request, found *object) (*object, error) {
+func (s *server) create(r *Request, found *object) (*object, error) {
 	created := r.object()
 	if created.GetResourceVersion() != "" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -256,13 +251,13 @@ func (s *server) create(r *request, found *object) (*object, error) {
 		}}
 	}
 	if found != nil {
-		return nil, apierrors.NewAlreadyExists(r.groupResource(), r.name)
+		return nil, apierrors.NewAlreadyExists(r.GroupResource(), r.Name)
 	}
 	s.uids++
 	created.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
-	created.SetNamespace(r.namespace)
+	created.SetNamespace(r.Namespace)
 	created.SetCreationTimestamp(metav1.Now())
-	if resources[r.resource].hasStatus {
+	if resources[r.Resource].hasStatus {
 		created.SetGeneration(1)
 		delete(created.Object, "status")
 	}
@@ -270,27 +265,27 @@ func (s *server) create(r *request, found *object) (*object, error) {
 }
 
 // update stores an object or, with the subresource status, nothing but its status.
-func (s *server) update(r *request, found, updated *object) (*object, error) {
-	if updated.GetResourceVersion() == "" && (r.resource == foos || r.resource == leases) {
-		return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.groupResource().Group, Kind: r.resource}, r.name, field.ErrorList{
+func (s *server) update(r *Request, found, updated *object) (*object, error) {
+	if updated.GetResourceVersion() == "" && (r.Resource == foos || r.Resource == leases) {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.GroupResource().Group, Kind: r.Resource}, r.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"),
 		})
 	}
 	if v := updated.GetResourceVersion(); v != "" && v != found.GetResourceVersion() {
-		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the object has been modified"))
+		return nil, apierrors.NewConflict(r.GroupResource(), r.Name, errors.New("the object has been modified"))
 	}
 	if uid := updated.GetUID(); uid != "" && uid != found.GetUID() {
-		return nil, apierrors.NewConflict(r.groupResource(), r.name, errors.New("the UID is another one"))
+		return nil, apierrors.NewConflict(r.GroupResource(), r.Name, errors.New("the UID is another one"))
 	}
 	isNew := func(finalizer string) bool { return !slices.Contains(found.GetFinalizers(), finalizer) }
 	if found.GetDeletionTimestamp() != nil && slices.ContainsFunc(updated.GetFinalizers(), isNew) {
-		return nil, apierrors.NewInvalid(resources[r.resource].kind.GroupKind(), r.name, field.ErrorList{
+		return nil, apierrors.NewInvalid(resources[r.Resource].kind.GroupKind(), r.Name, field.ErrorList{
 			field.Forbidden(field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted"),
 		})
 	}
-	hasStatus := resources[r.resource].hasStatus
+	hasStatus := resources[r.Resource].hasStatus
 	switch {
-	case r.subresource == "status":
+	case r.Subresource == "status":
 		status := updated.Object["status"]
 		updated = found.DeepCopy()
 		updated.Object["status"] = status
@@ -311,7 +306,7 @@ func (s *server) update(r *request, found, updated *object) (*object, error) {
 }
 
 // store applies defaults, admission and validation, and commits what is new.
-func (s *server) store(eventType watch.EventType, r *request, found, stored *object) (*object, error) {
+func (s *server) store(eventType watch.EventType, r *Request, found, stored *object) (*object, error) {
 	admitted := false
 	for _, rule := range s.rules {
 		if rule.admit != nil && rule.until.After(time.Now()) && rule.matches(r) {
@@ -319,15 +314,15 @@ func (s *server) store(eventType watch.EventType, r *request, found, stored *obj
 			admitted = true
 		}
 	}
-	setDefaults(r.resource, stored)
-	if err := validate(r.resource, stored); err != nil && r.client != storage {
+	setDefaults(r.Resource, stored)
+	if err := validate(r.Resource, stored); err != nil && r.client != storage {
 		return nil, err
 	}
 	if found == nil {
 		return s.commit(eventType, r, nil, stored, admitted), nil
 	}
-	if resources[r.resource].hasStatus && (!equality.Semantic.DeepEqual(stored.Object["spec"], found.Object["spec"]) ||
-		r.resource == deployments && !equality.Semantic.DeepEqual(stored.GetAnnotations(), found.GetAnnotations())) {
+	if resources[r.Resource].hasStatus && (!equality.Semantic.DeepEqual(stored.Object["spec"], found.Object["spec"]) ||
+		r.Resource == deployments && !equality.Semantic.DeepEqual(stored.GetAnnotations(), found.GetAnnotations())) {
 		stored.SetGeneration(found.GetGeneration() + 1)
 	}
 	if equality.Semantic.DeepEqual(stored.Object, found.Object) {
@@ -340,17 +335,17 @@ func (s *server) store(eventType watch.EventType, r *request, found, stored *obj
 	return s.commit(eventType, r, found, stored, admitted), nil
 }
 
-func (s *server) delete(r *request, found *object) (*object, error) {
+func (s *server) delete(r *Request, found *object) (*object, error) {
 	var options metav1.DeleteOptions
-	if len(r.body) > 0 {
-		if err := json.Unmarshal(r.body, &options); err != nil {
+	if len(r.Body) > 0 {
+		if err := json.Unmarshal(r.Body, &options); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	if p := options.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != found.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion() {
-			kind := schema.GroupResource{Group: r.groupResource().Group, Resource: resources[r.resource].kind.Kind} // This is how it is.
-			return nil, apierrors.NewConflict(kind, r.name, errors.New("the precondition failed"))
+			kind := schema.GroupResource{Group: r.GroupResource().Group, Resource: resources[r.Resource].kind.Kind} // This is how it is.
+			return nil, apierrors.NewConflict(kind, r.Name, errors.New("the precondition failed"))
 		}
 	}
 	deleted := found.DeepCopy()
@@ -366,7 +361,7 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 	if len(deleted.GetFinalizers()) == 0 {
 		s.commit(watch.Deleted, r, found, deleted, false)
 		return &object{Object: map[string]any{"kind": "Status", "apiVersion": "v1", "status": metav1.StatusSuccess, "details": map[string]any{
-			"name": r.name, "group": r.groupResource().Group, "kind": r.resource, "uid": string(found.GetUID()),
+			"name": r.Name, "group": r.GroupResource().Group, "kind": r.Resource, "uid": string(found.GetUID()),
 		}}}, nil
 	}
 	if deleted.GetDeletionTimestamp() != nil {
@@ -374,7 +369,7 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 	}
 	deleted.SetDeletionTimestamp(new(metav1.Now()))
 	deleted.SetDeletionGracePeriodSeconds(new(int64))
-	if resources[r.resource].hasStatus {
+	if resources[r.Resource].hasStatus {
 		deleted.SetGeneration(found.GetGeneration() + 1)
 	}
 	return s.commit(watch.Modified, r, found, deleted, false), nil
@@ -383,17 +378,17 @@ func (s *server) delete(r *request, found *object) (*object, error) {
 // maxHistory is how many changes are kept for watches.
 const maxHistory = 5000
 
-func (s *server) commit(eventType watch.EventType, r *request, old, new *object, admitted bool) *object {
+func (s *server) commit(eventType watch.EventType, r *Request, old, new *object, admitted bool) *object {
 	s.resourceVersion++
 	new.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
 	key := types.NamespacedName{Namespace: new.GetNamespace(), Name: new.GetName()}
 	if eventType == watch.Deleted {
-		delete(s.objects[r.resource], key)
+		delete(s.objects[r.Resource], key)
 	} else {
-		if s.objects[r.resource] == nil {
-			s.objects[r.resource] = map[types.NamespacedName]*object{}
+		if s.objects[r.Resource] == nil {
+			s.objects[r.Resource] = map[types.NamespacedName]*object{}
 		}
-		s.objects[r.resource][key] = new
+		s.objects[r.Resource][key] = new
 	}
 	c := change{eventType, r, old, new, s.resourceVersion, encode(new.Object), admitted}
 	s.history = append(s.history, c)
@@ -421,7 +416,7 @@ func (s *server) at(resource string, resourceVersion int64) map[types.Namespaced
 		}
 		key := types.NamespacedName{Namespace: c.new.GetNamespace(), Name: c.new.GetName()}
 		switch {
-		case c.request.resource != resource:
+		case c.request.Resource != resource:
 		case c.old == nil:
 			delete(objects, key)
 		default:
@@ -432,14 +427,14 @@ func (s *server) at(resource string, resourceVersion int64) map[types.Namespaced
 }
 
 // patch returns an object with a patch applied: a strategic merge patch or, for custom resources, a merge patch.
-func patch(r *request, found *object) (*object, error) {
+func patch(r *Request, found *object) (*object, error) {
 	applyPatch := jsonpatch.MergePatch
-	if patchedAs := resources[r.resource].patchedAs; patchedAs != nil {
+	if patchedAs := resources[r.Resource].patchedAs; patchedAs != nil {
 		applyPatch = func(original, patch []byte) ([]byte, error) {
 			return strategicpatch.StrategicMergePatch(original, patch, patchedAs)
 		}
 	}
-	patched, err := applyPatch(encode(found.Object), r.body)
+	patched, err := applyPatch(encode(found.Object), r.Body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

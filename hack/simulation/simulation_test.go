@@ -33,7 +33,7 @@ func TestScriptFollowsFromSeed(t *testing.T) {
 		t.Errorf("two seeds have the same steps: %q", a)
 	}
 	for n := range 1000 {
-		id, r := fmt.Sprint("request ", n), &request{verb: "get", resource: foos}
+		id, r := fmt.Sprint("request ", n), &Request{Verb: "get", Resource: foos}
 		if a, b := newScript(1).requestFault(id, r), newScript(1).requestFault(id, r); a.what != b.what {
 			t.Errorf("the fault of a request is %q, and then %q", a.what, b.what)
 		}

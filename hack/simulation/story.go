@@ -34,7 +34,7 @@ func shrink(t *testing.T, program Program, s script, failed *walk) string {
 	withoutLags := func() bool { candidate := s; candidate.noLags = true; return fails(candidate) }
 	withFaults := func(ids []string) bool {
 		candidate := s
-		candidate.faults = map[string]fault{}
+		candidate.faults = map[string]Fault{}
 		for _, id := range ids {
 			candidate.faults[id] = s.faults[id]
 		}

@@ -32,7 +32,7 @@ var trials = []struct {
 			w.server.write(user, "create", foos, newFoo(fmt.Sprintf("many-%d", n), fmt.Sprintf("many-%d", n), 1), "")
 		}
 		w.tell(user, "creates %d Foos while no instance runs", many)
-		w.requestFault = func(_ string, r *request) fault { return fault{before: 200 * time.Millisecond} }
+		w.requestFault = func(_ string, r *Request) Fault { return Fault{Delay: 200 * time.Millisecond} }
 		since := time.Now()
 		w.expect(convergenceTimeout, "the next instance syncs no Foo", func() bool { return w.count(since, createsDeployment) > 0 })
 		w.act("scale", 0, 2)
@@ -41,7 +41,7 @@ var trials = []struct {
 	{"a deletion that no watch sees", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.sleep(time.Minute)
-		w.current(0).transport.cut(deployments, 5*time.Second)
+		w.current(0).CutWatch(deployments, 5*time.Second)
 		w.tell(user, "cuts the watch of deployments for 5s, then it relists")
 		w.act("deleteDeployment", 0, 0)
 		w.server.expireWatches()
@@ -99,14 +99,14 @@ var trials = []struct {
 	// The rollout begins just after the write pause of the creation, when it is not known yet whether others undo that.
 	{"a status that cannot be written", 0, func(w *walk) {
 		w.tell(user, "%s", w.addRule("a quota rejects new Pods", soon, rule{
-			matches: func(r *request) bool { return r.resource == "pods" },
+			matches: func(r *Request) bool { return r.Resource == "pods" },
 			reject:  exceedsQuota,
 		}))
 		w.act("create", 0, 0)
 		w.sleep(soon)
 		w.tell(user, "%s", w.addRule("the API server fails to update Foos", 5*time.Second, rule{
-			matches: func(r *request) bool { return isInstance(r.client) && r.resource == foos && r.isWrite() },
-			reject:  func(*request) error { return errInjected },
+			matches: func(r *Request) bool { return isInstance(r.client) && r.Resource == foos && r.IsWrite() },
+			reject:  func(*Request) error { return errInjected },
 		}))
 		w.waitUntilReconciled(time.Minute)
 	}},
@@ -156,7 +156,7 @@ var trials = []struct {
 	{"an hour of rejected writes", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.tell(user, "%s", w.addRule("a quota rejects all writes of Deployments", time.Hour, rule{
-			matches: func(r *request) bool { return isInstance(r.client) && writesDeployments(r) },
+			matches: func(r *Request) bool { return isInstance(r.client) && writesDeployments(r) },
 			reject:  exceedsQuota,
 		}))
 		since := time.Now()
@@ -166,7 +166,7 @@ var trials = []struct {
 			w.sleep(5 * time.Second)
 			w.atMost(20, since, "that are rejected", writesDeployments)
 		}
-		w.atMost(20, since, "although nothing changes", func(r *request) bool { return r.resource == foos && r.isWrite() })
+		w.atMost(20, since, "although nothing changes", func(r *Request) bool { return r.Resource == foos && r.IsWrite() })
 	}},
 	// It is reported, and ends later than the pause.
 	{"an hour of undone writes", 0, func(w *walk) {
@@ -221,11 +221,11 @@ var trials = []struct {
 	}},
 	{"a termination during a sync", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
-		w.requestFault = func(_ string, r *request) fault {
-			if r.verb == "patch" && r.resource == deployments {
-				return fault{before: 5 * time.Second}
+		w.requestFault = func(_ string, r *Request) Fault {
+			if r.Verb == "patch" && r.Resource == deployments {
+				return Fault{Delay: 5 * time.Second}
 			}
-			return fault{}
+			return Fault{}
 		}
 		w.act("scale", 0, 2)
 		w.sleep(time.Second)
@@ -235,12 +235,12 @@ var trials = []struct {
 	{"a termination while lists are rejected", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.addRule("", time.Hour, rule{
-			matches: func(r *request) bool { return isInstance(r.client) && r.query.Get("sendInitialEvents") == "true" },
-			reject:  func(*request) error { return apierrors.NewTooManyRequests("injected", 0) },
+			matches: func(r *Request) bool { return isInstance(r.client) && r.Query.Get("sendInitialEvents") == "true" },
+			reject:  func(*Request) error { return apierrors.NewTooManyRequests("injected", 0) },
 		})
 		w.server.expireWatches()
 		i := w.current(0)
-		i.transport.cut(all, 0)
+		i.CutWatch(all, 0)
 		w.sleep(5 * time.Minute)
 		w.act("terminate", 0, 0)
 		w.expect(soon+restartDelay, "the process has not ended", func() bool { return w.current(0) != i })
@@ -255,7 +255,7 @@ var trials = []struct {
 				w.sleep(5 * time.Minute)
 			}
 			w.waitUntilReconciled(convergenceTimeout)
-			writes[hour] = w.count(since, func(r *request) bool { return r.isWrite() && r.resource != leases })
+			writes[hour] = w.count(since, func(r *Request) bool { return r.IsWrite() && r.Resource != leases })
 		}
 		if last, limit := writes[23], slices.Max(writes[:12])*3/2; last > limit {
 			w.violated("how often", "%d writes in the last hour of a day, and at most %d in an hour before", last, limit)
@@ -267,7 +267,7 @@ const soon = time.Second
 
 var errInjected = apierrors.NewInternalError(errors.New("injected"))
 
-func createsDeployment(r *request) bool { return r.verb == "create" && r.resource == deployments }
+func createsDeployment(r *Request) bool { return r.Verb == "create" && r.Resource == deployments }
 
 // act takes a step of a kind.
 func (w *walk) act(name string, target, argument int) {
@@ -290,7 +290,7 @@ func (w *walk) beforePrune(unseen string, do func()) {
 		return d != nil && number(d, "status", "availableReplicas") == 1
 	})
 	w.sleep(10 * time.Millisecond) // The cache sees that.
-	w.current(0).transport.hold(unseen, 10*time.Second)
+	w.current(0).HoldWatch(unseen, 10*time.Second)
 	w.tell(user, "delays the watch of %s by 10s", unseen)
 	do()
 	w.sleep(time.Minute)
@@ -301,14 +301,14 @@ func (w *walk) fail(n int, verb, resource string, err error) {
 	w.tell("API server", "fails %d of the next requests to %s %s", n, verb, resource)
 	var first sync.Once
 	w.addRule("", 24*time.Hour, rule{
-		matches: func(r *request) bool {
-			if !isInstance(r.client) || r.verb != verb || r.resource != resource || n == 0 {
+		matches: func(r *Request) bool {
+			if !isInstance(r.client) || r.Verb != verb || r.Resource != resource || n == 0 {
 				return false
 			}
 			n--
 			return true
 		},
-		reject: func(r *request) error {
+		reject: func(r *Request) error {
 			first.Do(func() { w.tell(r.client, "%s: %v", r, err) })
 			return err
 		},
@@ -325,7 +325,7 @@ func (w *walk) expect(timeout time.Duration, otherwise string, is func() bool) {
 }
 
 // atMost bounds the number of requests of a kind.
-func (w *walk) atMost(limit int, since time.Time, what string, counts func(r *request) bool) {
+func (w *walk) atMost(limit int, since time.Time, what string, counts func(r *Request) bool) {
 	if n := w.count(since, counts); n > limit {
 		w.violated("how often", "%d requests in %s %s", n, time.Since(since), what)
 	}

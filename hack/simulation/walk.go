@@ -56,20 +56,20 @@ type walk struct {
 
 	// lock guards the rest, and what the instances know. If both are needed, the lock of the server is taken first.
 	lock          sync.Mutex
-	instances     []*instance   // the current process of each replica
-	started       int           // how many processes were started
-	staleness     int64         // of the lists of the next process
-	heldAtStart   time.Duration // for how long the watch of Deployments of each new process is held
+	instances     []*instance      // the current process of each replica
+	started       int              // how many processes were started
+	staleness     map[string]int64 // of the lists of the next process
+	heldAtStart   time.Duration    // for how long the watch of Deployments of each new process is held
 	over          bool
-	requestFault  func(id string, r *request) fault
+	requestFault  func(id string, r *Request) Fault
 	eventLag      func(event string) time.Duration
 	deposedWrote  bool
 	statuses      map[string]int64 // by Foo, the resourceVersion of the last status that an instance has written
 	lateStatus    map[string]bool  // the Foos whose last status the leader did not know when it began to lead
 	calmSince     time.Time        // Since then no fault happens.
 	happened      int              // how many actions and faults
-	faults        map[string]fault
-	requests      []*request           // those of the instances, without bodies
+	faults        map[string]Fault
+	requests      []*Request           // those of the instances, without bodies
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
 	hadDeployment map[types.UID]bool   // the Foos that have controlled a Deployment
 	changed       map[string]time.Time // when objects were last written, by their targets
@@ -77,7 +77,7 @@ type walk struct {
 
 func newWalk(s script, program Program) *walk {
 	return &walk{
-		script: s, program: program, server: newServer(), faults: map[string]fault{}, undone: map[string]time.Time{},
+		script: s, program: program, server: newServer(), faults: map[string]Fault{}, undone: map[string]time.Time{},
 		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{}, statuses: map[string]int64{}, lateStatus: map[string]bool{},
 	}
 }
@@ -113,7 +113,7 @@ func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 		w.lock.Unlock()
 		for _, i := range instances {
 			if w.hasFailed() {
-				i.transport.kill()
+				i.Break()
 			}
 			i.cancel()
 		}
@@ -136,7 +136,7 @@ func (w *walk) run() {
 	w.waitUntilReconciled(convergenceTimeout)
 	w.sleep(quietTime)
 	w.waitUntilReconciled(soon) // A deposed leader may have written a status meanwhile. See delayOf.
-	w.steadyState("nothing changes", steadyTime, func(r *request) bool { return r.verb != "watch" })
+	w.steadyState("nothing changes", steadyTime, func(r *Request) bool { return r.Verb != "watch" })
 
 	w.lock.Lock()
 	w.heldAtStart = restartTime / 2 // An instance leads earlier, after the Lease has expired.
@@ -144,7 +144,7 @@ func (w *walk) run() {
 	for n := range w.instances {
 		w.current(n).stop(true)
 	}
-	w.steadyState("the instances were restarted", restartTime, (*request).isWrite)
+	w.steadyState("the instances were restarted", restartTime, (*Request).IsWrite)
 	w.judgeWork()
 }
 
@@ -172,7 +172,7 @@ func (w *walk) calm() {
 	instances := w.instances
 	w.lock.Unlock()
 	for _, i := range instances {
-		i.transport.reconnect()
+		i.Heal()
 	}
 	for _, foo := range w.server.snapshot(foos) {
 		w.tell(user, "%s", w.change(user, "changes", foos, foo.GetName(), func(foo *object) {
@@ -219,11 +219,11 @@ func (w *walk) sleep(duration time.Duration) {
 
 // instance is a process that runs the program.
 type instance struct {
-	walk      *walk
-	client    string
-	transport *transport
-	ctx       context.Context
-	cancel    context.CancelFunc
+	*Connection
+	unobserved
+	walk   *walk
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	knowledge
 	stopped bool // by SIGTERM or SIGKILL
@@ -232,19 +232,10 @@ type instance struct {
 // newInstance returns a process that has not been started yet. The lock is held once others are running.
 func (w *walk) newInstance() *instance {
 	w.started++
-	i := &instance{walk: w, client: fmt.Sprintf("instance-%d", w.started), knowledge: newKnowledge()}
-	i.transport = newTransport(w.server, i.client, network{
-		fault:     w.fault,
-		lag:       w.lag,
-		sent:      i.sent,
-		responded: i.responded,
-		delivered: i.delivered,
-		kill:      func() { i.stop(true) },
-	})
-	i.transport.staleness, w.staleness = w.staleness, 0
-	if w.heldAtStart > 0 {
-		i.transport.hold(deployments, w.heldAtStart)
-	}
+	i := &instance{walk: w, knowledge: newKnowledge()}
+	i.Connection = newConnection(w.server, fmt.Sprintf("instance-%d", w.started), i)
+	i.staleness, w.staleness = w.staleness, nil
+	i.HoldWatch(deployments, w.heldAtStart)
 	config := textlogger.NewConfig(textlogger.Output(&logWriter{i: i}))
 	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(config)))
 	return i
@@ -284,8 +275,8 @@ func (w *walk) keepRunning(n int) {
 	for {
 		i := w.current(n)
 		w.tell(i.client, "starts")
-		err := w.program(i.ctx, i.transport.config())
-		i.transport.kill()
+		err := w.program(i.ctx, i.config())
+		i.Break()
 		i.cancel() // What the program has left running ends, as with the process.
 		w.judgeExit(i, err)
 		w.sleep(restartDelay)
@@ -324,15 +315,17 @@ func (i *instance) stop(kill bool) {
 	i.stopped = true
 	i.walk.lock.Unlock()
 	if kill {
-		i.transport.kill()
+		i.Break()
 	}
 	i.cancel()
 }
 
-// fault returns and records the fault of a request.
-func (w *walk) fault(id string, r *request) (f fault) {
+// Request implements Observer: it judges a request, decides what happens to it, and records that.
+func (i *instance) Request(r *Request) (f Fault, responded func(*object, error)) {
+	i.sent(r)
+	w := i.walk
 	w.lock.Lock()
-	defer w.lock.Unlock()
+	id := i.id(strings.TrimSuffix(r.Verb+" "+r.target()+" "+r.Subresource, " "))
 	if w.requestFault != nil {
 		f = w.requestFault(id, r)
 	}
@@ -341,18 +334,35 @@ func (w *walk) fault(id string, r *request) (f fault) {
 		w.happened++
 		w.tell(r.client, "%s: %s", r, f.what)
 	}
-	return f
+	w.lock.Unlock()
+	if f.kill && !f.Lost {
+		i.stop(true)
+	}
+	return f, func(result *object, err error) {
+		i.responded(r, result, err)
+		if f.kill {
+			i.stop(true)
+		}
+	}
 }
 
-// lag returns by how much an event lags behind.
-func (w *walk) lag(event string) (lag time.Duration) {
+// id returns the name of the next request or event of a kind. It does not depend on those of other kinds. The lock is held.
+func (i *instance) id(kind string) string {
+	i.counts[kind]++
+	return fmt.Sprintf("%s %s #%d", i.client, kind, i.counts[kind])
+}
+
+// Lag implements Observer.
+func (i *instance) Lag(event string) (lag time.Duration) {
+	w := i.walk
 	w.lock.Lock()
 	defer w.lock.Unlock()
+	id := i.id(event)
 	if w.eventLag != nil {
-		lag = w.eventLag(event)
+		lag = w.eventLag(id)
 	}
 	if lag > 0 {
-		w.tell("network", "%s takes %s", event, lag)
+		w.tell("network", "%s takes %s", id, lag)
 	}
 	return lag
 }
@@ -361,8 +371,8 @@ func (w *walk) lag(event string) (lag time.Duration) {
 func (w *walk) tellChange(c change) {
 	r := c.request
 	switch {
-	case r.client == user, r.client == storage, r.resource == events:
-	case r.resource == leases:
+	case r.client == user, r.client == storage, r.Resource == events:
+	case r.Resource == leases:
 		switch before, after := holderOf(c.old), holderOf(c.new); {
 		case before != "" && after == "":
 			w.tell(r.client, "releases the Lease")
@@ -380,9 +390,9 @@ func (w *walk) tellChange(c change) {
 // undo makes another client restore the replicas of a Deployment that an instance has changed.
 func (w *walk) undo(c change) {
 	w.lock.Lock()
-	until := w.undone[c.request.name]
+	until := w.undone[c.request.Name]
 	w.lock.Unlock()
-	if !isInstance(c.request.client) || c.request.resource != deployments || c.eventType != watch.Modified || !until.After(time.Now()) {
+	if !isInstance(c.request.client) || c.request.Resource != deployments || c.eventType != watch.Modified || !until.After(time.Now()) {
 		return
 	}
 	before := number(c.old, "spec", "replicas")
@@ -390,6 +400,6 @@ func (w *walk) undo(c change) {
 		return
 	}
 	time.AfterFunc(20*time.Millisecond, func() {
-		w.tell(user, "%s", w.change(user, "undoes that:", deployments, c.request.name, func(d *object) { setReplicas(d, before) }))
+		w.tell(user, "%s", w.change(user, "undoes that:", deployments, c.request.Name, func(d *object) { setReplicas(d, before) }))
 	})
 }
