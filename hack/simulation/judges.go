@@ -138,9 +138,6 @@ func (i *instance) sent(r *Request) {
 	record := *r
 	record.Body, record.decoded = nil, nil
 	w.requests = append(w.requests, &record)
-	if w.isLesson {
-		return
-	}
 	isRepeated := func(other *Request) bool {
 		return other.Verb == r.Verb && other.target() == r.target() && other.client == r.client
 	}
@@ -464,9 +461,7 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 func (w *walk) steadyState(because string, duration time.Duration, counts func(r *Request) bool) {
 	since := time.Now()
 	w.sleep(duration)
-	w.lock.Lock()
-	made := w.sentSince(since, func(r *Request) bool { return r.Resource != leases && counts(r) })
-	w.lock.Unlock()
+	made := w.requested(since, func(r *Request) bool { return r.Resource != leases && counts(r) })
 	if len(made) > 0 {
 		w.violated("steady state", "%s, and %s makes a request: %s", because, made[0].client, made[0])
 	}
@@ -475,11 +470,11 @@ func (w *walk) steadyState(because string, duration time.Duration, counts func(r
 	}
 }
 
-// count returns how many requests of a kind were sent since a time.
-func (w *walk) count(since time.Time, counts func(r *Request) bool) int {
+// requested returns the requests of a kind since a time.
+func (w *walk) requested(since time.Time, counts func(r *Request) bool) []*Request {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	return len(w.sentSince(since, counts))
+	return w.sentSince(since, counts)
 }
 
 // sentSince returns the requests of a kind since a time. The lock is held.
@@ -496,7 +491,7 @@ func (w *walk) sentSince(since time.Time, counts func(r *Request) bool) (made []
 // judgeWork bounds the writes by what has happened.
 func (w *walk) judgeWork() {
 	for _, resource := range []string{foos, deployments} {
-		n := w.count(w.start, func(r *Request) bool { return r.Resource == resource && r.IsWrite() })
+		n := len(w.requested(w.start, func(r *Request) bool { return r.Resource == resource && r.IsWrite() }))
 		if limit := 3*w.happened + 30; n > limit {
 			w.violated("how often", "%d writes of %s after %d actions and faults", n, resource, w.happened)
 		}

@@ -73,6 +73,7 @@ type story struct {
 	start time.Time
 	// failed is closed when a promise is broken: the rest of the walk is skipped.
 	failed chan struct{}
+	judged []string // the promises that are judged, or nil for all
 
 	lock      sync.Mutex // It may be taken with any other lock held.
 	lines     []string
@@ -92,8 +93,11 @@ func (s *story) tell(who, format string, args ...any) {
 	}
 }
 
-// violated ends the story with a broken promise.
+// violated ends the story with a broken promise, if that is judged.
 func (s *story) violated(promise, format string, args ...any) {
+	if s.judged != nil && !slices.Contains(s.judged, promise) {
+		return
+	}
 	broken := &violation{promise, fmt.Sprintf(format, args...)}
 	s.add("BROKEN PROMISE", broken.String(), broken)
 }

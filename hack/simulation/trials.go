@@ -34,7 +34,7 @@ var trials = []struct {
 		w.tell(user, "creates %d Foos while no instance runs", many)
 		w.requestFault = func(_ string, r *Request) Fault { return Fault{Delay: 200 * time.Millisecond} }
 		since := time.Now()
-		w.expect(convergenceTimeout, "the next instance syncs no Foo", func() bool { return w.count(since, createsDeployment) > 0 })
+		w.expect(convergenceTimeout, "the next instance syncs no Foo", func() bool { return len(w.requested(since, createsDeployment)) > 0 })
 		w.act("scale", 0, 2)
 		w.expect(5*soon, "the change of a user waits behind the initial list", func() bool { return w.availableReplicas(0) == 3 })
 	}},
@@ -255,7 +255,7 @@ var trials = []struct {
 				w.sleep(5 * time.Minute)
 			}
 			w.waitUntilReconciled(convergenceTimeout)
-			writes[hour] = w.count(since, func(r *Request) bool { return r.IsWrite() && r.Resource != leases })
+			writes[hour] = len(w.requested(since, func(r *Request) bool { return r.IsWrite() && r.Resource != leases }))
 		}
 		if last, limit := writes[23], slices.Max(writes[:12])*3/2; last > limit {
 			w.violated("how often", "%d writes in the last hour of a day, and at most %d in an hour before", last, limit)
@@ -326,7 +326,7 @@ func (w *walk) expect(timeout time.Duration, otherwise string, is func() bool) {
 
 // atMost bounds the number of requests of a kind.
 func (w *walk) atMost(limit int, since time.Time, what string, counts func(r *Request) bool) {
-	if n := w.count(since, counts); n > limit {
+	if n := len(w.requested(since, counts)); n > limit {
 		w.violated("how often", "%d requests in %s %s", n, time.Since(since), what)
 	}
 }

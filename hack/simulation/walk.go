@@ -46,12 +46,10 @@ const (
 type walk struct {
 	script  script
 	isTrial bool
-	// isLesson says that only the lesson itself judges.
-	isLesson bool
-	program  Program
-	server   *server
-	took     time.Duration
-	running  sync.WaitGroup
+	program Program
+	server  *server
+	took    time.Duration
+	running sync.WaitGroup
 	story
 
 	// lock guards the rest, and what the instances know. If both are needed, the lock of the server is taken first.
@@ -95,11 +93,8 @@ func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 		w.start = time.Now()
 		w.failed, w.server.changed = make(chan struct{}), make(chan struct{}) // They belong to the bubble.
 		w.server.runControllers()
-		w.server.committed = append(w.server.committed, w.tellChange, w.undo)
-		if !w.isLesson {
-			w.server.committed = append(w.server.committed, w.judgeCommit)
-			w.server.failed = append(w.server.failed, w.judgeFailure)
-		}
+		w.server.committed = append(w.server.committed, w.tellChange, w.undo, w.judgeCommit)
+		w.server.failed = append(w.server.failed, w.judgeFailure)
 		for range replicas {
 			w.instances = append(w.instances, w.newInstance())
 		}
