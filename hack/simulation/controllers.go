@@ -6,6 +6,7 @@ package simulation
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,7 +90,7 @@ func (s *server) rollOut(key types.NamespacedName) {
 	}
 	updated := found.DeepCopy()
 	updated.Object["status"] = status
-	_ = s.write(deploymentController, "update", deployments, updated, "status") // A conflict is followed by another change.
+	_ = s.write(deploymentController, "update", deployments+"/status", updated, updated) // A conflict is followed by another change.
 }
 
 // podRejection returns what a rule responds to the creation of a Pod of a Deployment with, or nil.
@@ -99,20 +100,12 @@ func (s *server) podRejection(key types.NamespacedName) error {
 	return s.rejection(&Request{client: deploymentController, Verb: "create", Resource: "pods", Namespace: key.Namespace, Name: key.Name})
 }
 
-// write makes a request for an object, and returns its error.
-func (s *server) write(client, verb, resource string, o *object, subresource string) error {
+// write makes a request for an object, or for its subresource, and returns its error.
+func (s *server) write(client, verb, resource string, o *object, body any) error {
+	resource, subresource, _ := strings.Cut(resource, "/")
 	_, err := s.do(&Request{
 		client: client, sent: time.Now(), Verb: verb, Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(),
-		Subresource: subresource, Body: encode(o.Object),
-	})
-	return err
-}
-
-// remove makes a request to delete an object.
-func (s *server) remove(client, resource string, o *object, options metav1.DeleteOptions) error {
-	_, err := s.do(&Request{
-		client: client, sent: time.Now(), Verb: "delete", Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(),
-		Body: encode(options),
+		Subresource: subresource, Body: encode(body),
 	})
 	return err
 }
@@ -165,17 +158,17 @@ func (s *server) collect(o stored, owners []*object, dependents int) error {
 	case o.GetDeletionTimestamp() != nil && dependents == 0 && len(finalizers) < len(o.GetFinalizers()): // There are no ReplicaSets.
 		released := o.DeepCopy()
 		released.SetFinalizers(finalizers)
-		return s.write(garbageCollector, "update", o.resource, released, "")
+		return s.write(garbageCollector, "update", o.resource, released, released)
 	case slices.Contains(owners, nil), slices.ContainsFunc(owners, waits(metav1.FinalizerDeleteDependents)):
 		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(o.GetUID()))}
 		if slices.ContainsFunc(owners, isPresent) {
 			options.PropagationPolicy = new(metav1.DeletePropagationForeground) // The owner waits for the ReplicaSets, too.
 		}
-		return s.remove(garbageCollector, o.resource, o.object, options)
+		return s.write(garbageCollector, "delete", o.resource, o.object, options)
 	case slices.ContainsFunc(owners, waits(metav1.FinalizerOrphanDependents)):
 		orphan := o.DeepCopy()
 		orphan.SetOwnerReferences(nil)
-		return s.write(garbageCollector, "update", o.resource, orphan, "")
+		return s.write(garbageCollector, "update", o.resource, orphan, orphan)
 	}
 	return nil
 }

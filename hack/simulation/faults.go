@@ -73,13 +73,13 @@ var faultKinds = []kind{
 				if code == 403 {
 					return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("RBAC does not allow it"))
 				}
-				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: what}}
+				return statusError(code, what)
 			},
 		})
 	}},
 	{"uninstall", 1, func(w *walk, s step) string {
 		for _, foo := range w.server.snapshot(foos) {
-			_ = w.server.remove(user, foos, foo, metav1.DeleteOptions{}) // One that is gone is no error.
+			_ = w.server.write(user, "delete", foos, foo, metav1.DeleteOptions{}) // One that is gone is no error.
 		}
 		for n := range w.instances {
 			w.current(n).CutWatch(foos, 0)
@@ -122,16 +122,16 @@ var faultKinds = []kind{
 	}},
 
 	{"deleteLease", 1, onLease("deletes", func(w *walk, lease *object) error {
-		return w.server.remove(user, leases, lease, metav1.DeleteOptions{})
+		return w.server.write(user, "delete", leases, lease, metav1.DeleteOptions{})
 	})},
 	{"handLeaseOver", 1, onLease("is the new holder of", func(w *walk, lease *object) error {
 		set(lease, "another-program", "spec", "holderIdentity")
 		set(lease, metav1.NowMicro().Format(metav1.RFC3339Micro), "spec", "renewTime")
-		return w.server.write(user, "update", leases, lease, "")
+		return w.server.write(user, "update", leases, lease, lease)
 	})},
 	{"clearLease", 1, onLease("clears", func(w *walk, lease *object) error {
 		set(lease, "", "spec", "holderIdentity")
-		return w.server.write(user, "update", leases, lease, "")
+		return w.server.write(user, "update", leases, lease, lease)
 	})},
 }
 

@@ -392,15 +392,9 @@ func (w *walk) judgeExit(i *instance, err error) {
 func (w *walk) judgeState() (name, differs string) {
 	w.server.lock.Lock()
 	defer w.server.lock.Unlock()
-	var allFoos []samplev1alpha1.Foo
-	for _, o := range w.server.sorted(foos, "") {
-		allFoos = append(allFoos, *as[samplev1alpha1.Foo](o))
-	}
-	var allDeployments []appsv1.Deployment
-	for _, o := range w.server.sorted(deployments, "") {
-		allDeployments = append(allDeployments, *as[appsv1.Deployment](o))
-	}
-	return JudgeState(allFoos, allDeployments)
+	allFoos := as[samplev1alpha1.FooList](w.server.list(&Request{Resource: foos}))
+	allDeployments := as[appsv1.DeploymentList](w.server.list(&Request{Resource: deployments}))
+	return JudgeState(allFoos.Items, allDeployments.Items)
 }
 
 // JudgeState returns how the state of a namespace differs from what its Foos desire, and the name of the first such Foo, or nothing.

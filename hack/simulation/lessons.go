@@ -152,7 +152,7 @@ func lessonStatus(w *walk) {
 	since := time.Now()
 	annotated := w.get(foos, fooName(0)).DeepCopy()
 	annotated.SetAnnotations(map[string]string{"note": "a user's"})
-	_ = w.server.write(user, "update", foos, annotated, "") // Nobody else writes.
+	_ = w.server.write(user, "update", foos, annotated, annotated) // Nobody else writes.
 	w.tell(user, "annotates Foo %s", fooName(0))
 	w.sleep(time.Minute)
 	w.atMost(0, since, "although the status is the same", func(r *Request) bool { return r.Resource == foos && r.IsWrite() })

@@ -40,7 +40,7 @@ func (c Cluster) Objects(resource string) []*object { return c.server.snapshot(r
 
 // Create creates an object as a user.
 func (c Cluster) Create(resource string, o *object) error {
-	return c.server.write(user, "create", resource, o, "")
+	return c.server.write(user, "create", resource, o, o)
 }
 
 // Patch applies a merge patch to a Foo, or a strategic merge patch to another object, as a user.
@@ -56,7 +56,7 @@ func (c Cluster) Delete(resource string, name types.NamespacedName) error {
 	if found == nil {
 		return apierrors.NewNotFound((&Request{Resource: resource}).GroupResource(), name.Name)
 	}
-	return c.server.remove(user, resource, found, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	return c.server.write(user, "delete", resource, found, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 }
 
 // Clear removes all objects at once.

@@ -138,7 +138,7 @@ type server struct {
 	rules           []rule
 	// These are called with the lock held: for each commit, and for each request that fails, with the object that it found, if any.
 	committed []func(change)
-	failed    []func(r *Request, found *object, err error)
+	failed    func(r *Request, found *object, err error)
 }
 
 // firstVersion is the resourceVersion at which the history of a server begins: other objects were written before.
@@ -147,7 +147,7 @@ const firstVersion = 1000
 func newServer() *server {
 	return &server{
 		resourceVersion: firstVersion, compacted: firstVersion,
-		objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{}),
+		objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{}), failed: func(*Request, *object, error) {},
 	}
 }
 
@@ -158,9 +158,7 @@ func (s *server) do(r *Request) (*object, error) {
 	found := s.objects[r.Resource][types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
 	result, err := s.execute(r, found)
 	if err != nil {
-		for _, observe := range s.failed {
-			observe(r, found, err)
-		}
+		s.failed(r, found, err)
 	}
 	return result, err
 }
@@ -207,16 +205,14 @@ func (s *server) rejection(r *Request) error {
 }
 
 func (s *server) list(r *Request) *object {
-	list := &object{Object: map[string]any{}}
+	list := unstructured.UnstructuredList{Object: map[string]any{}}
 	kind := resources[r.Resource].kind
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	list.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
-	items := []any{}
 	for _, item := range s.sorted(r.Resource, r.Namespace) {
-		items = append(items, item.Object)
+		list.Items = append(list.Items, *item)
 	}
-	list.Object["items"] = items
-	return list
+	return &object{Object: list.UnstructuredContent()}
 }
 
 // sorted returns the objects of a resource in a namespace, or in all if it is empty, in the order of their names.
@@ -246,9 +242,7 @@ func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted 
 func (s *server) create(r *Request, found *object) (*object, error) {
 	created := r.object()
 	if created.GetResourceVersion() != "" {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set",
-		}}
+		return nil, statusError(http.StatusInternalServerError, "resourceVersion should not be set")
 	}
 	if found != nil {
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), r.Name)
@@ -483,6 +477,10 @@ func validate(resource string, o *object) error {
 		return nil
 	}
 	return apierrors.NewInvalid(resources[resource].kind.GroupKind(), o.GetName(), invalid)
+}
+
+func statusError(code int32, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
 // decode and encode panic: the clients send and get JSON.

@@ -29,7 +29,8 @@ var trials = []struct {
 		w.current(0).stop(true)
 		const many = 200
 		for n := range many {
-			w.server.write(user, "create", foos, newFoo(fmt.Sprintf("many-%d", n), fmt.Sprintf("many-%d", n), 1), "")
+			foo := newFoo(fmt.Sprintf("many-%d", n), fmt.Sprintf("many-%d", n), 1)
+			_ = w.server.write(user, "create", foos, foo, foo) // No such Foo exists.
 		}
 		w.tell(user, "creates %d Foos while no instance runs", many)
 		w.requestFault = func(_ string, r *Request) Fault { return Fault{Delay: 200 * time.Millisecond} }

@@ -71,7 +71,7 @@ func newFoo(name, deploymentName string, replicas int64) *object {
 
 func createFoo(w *walk, s step) string {
 	foo := newFoo(fooName(s.target), deploymentName(s.argument), int64(s.argument/nameCount%4))
-	if w.server.write(user, "create", foos, foo, "") != nil {
+	if w.server.write(user, "create", foos, foo, foo) != nil {
 		return "" // It exists.
 	}
 	return "creates " + describe(foo)
@@ -85,7 +85,7 @@ func deleteOne(resource string) func(w *walk, s step) string {
 		}[s.argument%3]
 		o := w.get(resource, nameOf[resource](s.target))
 		if o == nil || o.GetDeletionTimestamp() != nil ||
-			w.server.remove(user, resource, o, metav1.DeleteOptions{PropagationPolicy: &policy}) != nil {
+			w.server.write(user, "delete", resource, o, metav1.DeleteOptions{PropagationPolicy: &policy}) != nil {
 			return ""
 		}
 		return fmt.Sprintf("deletes %s %s, propagation policy %s", o.GetKind(), o.GetName(), policy)
@@ -95,11 +95,11 @@ func deleteOne(resource string) func(w *walk, s step) string {
 // recreateFoo deletes a Foo and creates it again, before the garbage collector deletes its Deployment.
 func recreateFoo(w *walk, s step) string {
 	foo := w.get(foos, fooName(s.target))
-	if foo == nil || foo.GetDeletionTimestamp() != nil || w.server.remove(user, foos, foo, metav1.DeleteOptions{}) != nil {
+	if foo == nil || foo.GetDeletionTimestamp() != nil || w.server.write(user, "delete", foos, foo, metav1.DeleteOptions{}) != nil {
 		return ""
 	}
 	recreated := newFoo(foo.GetName(), deploymentNameOf(foo), number(foo, "spec", "replicas"))
-	_ = w.server.write(user, "create", foos, recreated, "") // A finalizer may hold the old one.
+	_ = w.server.write(user, "create", foos, recreated, recreated) // A finalizer may hold the old one.
 	return "deletes and creates again " + describe(recreated)
 }
 
@@ -118,7 +118,7 @@ func (w *walk) change(client, verb, resource, name string, do func(o *object)) s
 	}
 	changed := found.DeepCopy()
 	do(changed)
-	if equality.Semantic.DeepEqual(changed, found) || w.server.write(client, "update", resource, changed, "") != nil {
+	if equality.Semantic.DeepEqual(changed, found) || w.server.write(client, "update", resource, changed, changed) != nil {
 		return ""
 	}
 	return verb + " " + describe(changed)

@@ -94,7 +94,7 @@ func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 		w.failed, w.server.changed = make(chan struct{}), make(chan struct{}) // They belong to the bubble.
 		w.server.runControllers()
 		w.server.committed = append(w.server.committed, w.tellChange, w.undo, w.judgeCommit)
-		w.server.failed = append(w.server.failed, w.judgeFailure)
+		w.server.failed = w.judgeFailure
 		for range replicas {
 			w.instances = append(w.instances, w.newInstance())
 		}
