@@ -250,15 +250,7 @@ func (w *walk) judgeCommit(c change) {
 				w.violated("who writes", "%s releases the Lease while a sync still runs: %s", i.client, r)
 			}
 		}
-		if holderOf(c.new) == i.identity && holderOf(c.old) != i.identity {
-			for foo, written := range w.statuses {
-				w.lateStatus[foo] = version(i.objects[foos+" "+foo].object) < written
-			}
-		}
 		return
-	}
-	if lease := w.server.sorted(leases, ""); len(lease) > 0 && holderOf(lease[0]) != i.identity {
-		w.deposedWrote = true
 	}
 	if last := i.objects[c.request.target()].object; c.old != nil && (last == nil || last.GetResourceVersion() != c.old.GetResourceVersion()) {
 		w.violated("a write from a stale cache", "%s cannot know the %s that it changes: resourceVersion %s: %s",
@@ -266,8 +258,7 @@ func (w *walk) judgeCommit(c change) {
 	}
 	switch c.request.Resource {
 	case foos:
-		w.statuses[c.request.Name] = c.resourceVersion
-		delete(w.lateStatus, c.request.Name)
+		w.reporter[c.request.Name] = i
 		w.judgeStatus(i, c)
 	case deployments:
 		w.judgeDeployment(i, c)

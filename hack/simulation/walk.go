@@ -61,11 +61,9 @@ type walk struct {
 	over          bool
 	requestFault  func(id string, r *Request) Fault
 	eventLag      func(event string) time.Duration
-	deposedWrote  bool
-	statuses      map[string]int64 // by Foo, the resourceVersion of the last status that an instance has written
-	lateStatus    map[string]bool  // the Foos whose last status the leader did not know when it began to lead
-	calmSince     time.Time        // Since then no fault happens.
-	happened      int              // how many actions and faults
+	reporter      map[string]*instance // which instance has written the last status of a Foo
+	calmSince     time.Time            // Since then no fault happens.
+	happened      int                  // how many actions and faults
 	faults        map[string]Fault
 	requests      []*Request           // those of the instances, without bodies
 	undone        map[string]time.Time // until when the replicas of a Deployment are restored by another client
@@ -76,7 +74,7 @@ type walk struct {
 func newWalk(s script, program Program) *walk {
 	return &walk{
 		script: s, program: program, server: newServer(), faults: map[string]Fault{}, undone: map[string]time.Time{},
-		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{}, statuses: map[string]int64{}, lateStatus: map[string]bool{},
+		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{}, reporter: map[string]*instance{},
 	}
 }
 
@@ -190,13 +188,13 @@ func (w *walk) waitUntilReconciled(timeout time.Duration) {
 	w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
 }
 
-// delayOf is how much longer it may take until the status of a Foo is right, because the leader got the last one of its predecessor after it
-// had begun to lead, or because an instance has written after another one had become the leader, before it could know. The next resync repairs
-// that. The first one of a leader comes after two periods if its informers were started earlier than its handlers were added.
+// delayOf is how much longer it may take until the status of a Foo is right if another instance than the leader has written the last one: the
+// leader may have got it after it had begun to lead, or it was written before the other instance could know. The next resync repairs that. The
+// first one of a leader comes after two periods if its informers were started earlier than its handlers were added.
 func (w *walk) delayOf(foo string) time.Duration {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if w.deposedWrote || w.lateStatus[foo] {
+	if i := w.reporter[foo]; i != nil && (!i.leads || w.instance(i.client) != i) {
 		return 2 * ResyncPeriod
 	}
 	return 0
