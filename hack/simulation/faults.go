@@ -170,8 +170,8 @@ func onLease(verb string, do func(w *walk, lease *object) error) func(w *walk, s
 
 // addRule adds a rule that expires after a time.
 func (w *walk) addRule(what string, duration time.Duration, r rule) string {
-	w.server.lock.Lock()
-	defer w.server.lock.Unlock()
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	r.until = time.Now().Add(duration)
 	w.server.rules = append(slices.DeleteFunc(w.server.rules, func(r rule) bool { return r.until.Before(time.Now()) }), r)
 	return fmt.Sprintf("for %s, %s", duration, what)

@@ -130,11 +130,9 @@ func (i *instance) observeLease(r *Request, lease *object, err error) {
 // sent judges a request when the instance sends it.
 func (i *instance) sent(r *Request) {
 	w := i.walk
-	w.server.lock.Lock()
-	from := w.server.computedFrom(r)
-	w.server.lock.Unlock()
 	w.lock.Lock()
 	defer w.lock.Unlock()
+	from := w.server.computedFrom(r)
 	record := *r
 	record.Body, record.decoded = nil, nil
 	w.requests = append(w.requests, &record)
@@ -207,10 +205,8 @@ func deletesEarlier(r *Request, o *object) bool {
 		options.Preconditions.UID != nil && *options.Preconditions.UID != o.GetUID()
 }
 
-// judgeFailure judges a request of an instance that the API server fails, with the lock of the server held.
+// judgeFailure judges a request of an instance that the API server fails, with the lock held.
 func (w *walk) judgeFailure(r *Request, found *object, err error) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
 	i := w.instance(r.client)
 	isJudged := r.Resource == foos || r.Resource == deployments
 	if i == nil || found == nil || !isJudged || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -230,10 +226,8 @@ func (w *walk) judgeFailure(r *Request, found *object, err error) {
 	}
 }
 
-// judgeCommit judges each write of an instance when it is committed, with the lock of the server held.
+// judgeCommit judges each write of an instance when it is committed, with the lock held.
 func (w *walk) judgeCommit(c change) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
 	w.changed[c.request.target()] = time.Now()
 	if c.request.Resource == deployments {
 		if ref := metav1.GetControllerOf(c.new); ref != nil {
@@ -381,8 +375,8 @@ func (w *walk) judgeExit(i *instance, err error) {
 
 // judgeState judges the state of the simulated cluster.
 func (w *walk) judgeState() (name, differs string) {
-	w.server.lock.Lock()
-	defer w.server.lock.Unlock()
+	w.lock.Lock()
+	defer w.lock.Unlock()
 	allFoos := as[samplev1alpha1.FooList](w.server.list(&Request{Resource: foos}))
 	allDeployments := as[appsv1.DeploymentList](w.server.list(&Request{Resource: deployments}))
 	return JudgeState(allFoos.Items, allDeployments.Items)

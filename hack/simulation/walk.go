@@ -52,8 +52,8 @@ type walk struct {
 	running sync.WaitGroup
 	story
 
-	// lock guards the rest, and what the instances know. If both are needed, the lock of the server is taken first.
-	lock          sync.Mutex
+	// lock is that of the server. It guards the rest, and what the instances know.
+	lock          *sync.Mutex
 	instances     []*instance      // the current process of each replica
 	started       int              // how many processes were started
 	staleness     map[string]int64 // of the lists of the next process
@@ -72,8 +72,9 @@ type walk struct {
 }
 
 func newWalk(s script, program Program) *walk {
+	server := newServer()
 	return &walk{
-		script: s, program: program, server: newServer(), faults: map[string]Fault{}, undone: map[string]time.Time{},
+		script: s, program: program, server: server, lock: &server.lock, faults: map[string]Fault{}, undone: map[string]time.Time{},
 		hadDeployment: map[types.UID]bool{}, changed: map[string]time.Time{}, reporter: map[string]*instance{},
 	}
 }
@@ -156,10 +157,8 @@ func (w *walk) take(s step) {
 
 // calm ends all faults, and what users have to act on.
 func (w *walk) calm() {
-	w.server.lock.Lock()
-	w.server.rules = nil
-	w.server.lock.Unlock()
 	w.lock.Lock()
+	w.server.rules = nil
 	w.calmSince, w.requestFault, w.eventLag = time.Now(), nil, nil
 	clear(w.undone)
 	instances := w.instances
@@ -382,10 +381,8 @@ func (w *walk) tellChange(c change) {
 
 // undo makes another client restore the replicas of a Deployment that an instance has changed.
 func (w *walk) undo(c change) {
-	w.lock.Lock()
-	until := w.undone[c.request.Name]
-	w.lock.Unlock()
-	if !isInstance(c.request.client) || c.request.Resource != deployments || c.eventType != watch.Modified || !until.After(time.Now()) {
+	isUndone := w.undone[c.request.Name].After(time.Now())
+	if !isInstance(c.request.client) || c.request.Resource != deployments || c.eventType != watch.Modified || !isUndone {
 		return
 	}
 	before := number(c.old, "spec", "replicas")
