@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -74,8 +73,7 @@ func (s *server) rollOut(key types.NamespacedName) {
 	if found == nil || found.GetDeletionTimestamp() != nil {
 		return
 	}
-	desired, _, _ := unstructured.NestedInt64(found.Object, "spec", "replicas")
-	available, _, _ := unstructured.NestedInt64(found.Object, "status", "availableReplicas")
+	desired, available := number(found, "spec", "replicas"), number(found, "status", "availableReplicas")
 	status := map[string]any{"observedGeneration": found.GetGeneration()}
 	if err := s.podRejection(key); err != nil {
 		status["conditions"] = []any{map[string]any{
@@ -122,7 +120,7 @@ func (s *server) collectGarbage() {
 	var all []stored
 	s.lock.Lock()
 	for _, resource := range slices.Sorted(maps.Keys(s.objects)) {
-		for _, o := range s.sorted(resource, "") {
+		for _, o := range sorted(s.objects[resource], "") {
 			all = append(all, stored{resource, o})
 		}
 	}

@@ -52,13 +52,6 @@ type known struct {
 	watched bool // It was an event: the cache has it.
 }
 
-func newKnowledge() knowledge {
-	return knowledge{
-		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*Request]string{},
-		again: map[string]time.Time{}, counts: map[string]int{},
-	}
-}
-
 // Event implements Observer: it records an event that the instance gets.
 func (i *instance) Event(resource string, eventType watch.EventType, o *object) {
 	i.walk.lock.Lock()
@@ -80,10 +73,7 @@ func (i *instance) learn(resource string, o *object, watched bool) {
 
 // version returns the resourceVersion of an object that the API server has, and 0 for nil.
 func version(o *object) int64 {
-	if o == nil {
-		return 0
-	}
-	v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	v, _ := strconv.ParseInt(text(o, "metadata", "resourceVersion"), 10, 64)
 	return v
 }
 
@@ -209,10 +199,7 @@ func deletesEarlier(r *Request, o *object) bool {
 func (w *walk) judgeFailure(r *Request, found *object, err error) {
 	i := w.instance(r.client)
 	isJudged := r.Resource == foos || r.Resource == deployments
-	if i == nil || found == nil || !isJudged || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		return
-	}
-	if deletesEarlier(r, found) {
+	if i == nil || found == nil || !isJudged || deletesEarlier(r, found) || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return
 	}
 	sameOwner := true // A Foo does not wait for what was written for another one.
@@ -262,11 +249,7 @@ func (w *walk) judgeCommit(c change) {
 // judgeDeployment judges a write of a Deployment.
 func (w *walk) judgeDeployment(i *instance, c change) {
 	name := c.request.Name
-	before := c.old
-	if before == nil {
-		before = c.new
-	}
-	ref := metav1.GetControllerOf(before)
+	ref := metav1.GetControllerOf(cmp.Or(c.old, c.new))
 	if ref == nil {
 		w.violated("what a write finds", "%s changes Deployment %s, which no Foo controls: %s", i.client, name, c.request)
 		return
@@ -486,9 +469,4 @@ func as[T any](o *object) *T {
 	return into
 }
 
-func holderOf(lease *object) string {
-	if lease == nil {
-		return ""
-	}
-	return text(lease, "spec", "holderIdentity")
-}
+func holderOf(lease *object) string { return text(lease, "spec", "holderIdentity") }

@@ -64,7 +64,7 @@ func (c Cluster) Clear() {
 	c.server.lock.Lock()
 	defer c.server.lock.Unlock()
 	for resource := range resources {
-		for _, o := range c.server.sorted(resource, "") {
+		for _, o := range sorted(c.server.objects[resource], "") {
 			r := &Request{client: user, Verb: "delete", Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName()}
 			c.server.commit(watch.Deleted, r, o, o.DeepCopy(), false)
 		}

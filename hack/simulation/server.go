@@ -141,12 +141,9 @@ type server struct {
 	failed    func(r *Request, found *object, err error)
 }
 
-// firstVersion is the resourceVersion at which the history of a server begins: other objects were written before.
-const firstVersion = 1000
-
 func newServer() *server {
 	return &server{
-		resourceVersion: firstVersion, compacted: firstVersion,
+		resourceVersion: 1000, compacted: 1000, // Other objects were written before.
 		objects: map[string]map[types.NamespacedName]*object{}, changed: make(chan struct{}), failed: func(*Request, *object, error) {},
 	}
 }
@@ -209,24 +206,20 @@ func (s *server) list(r *Request) *object {
 	kind := resources[r.Resource].kind
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	list.SetResourceVersion(strconv.FormatInt(s.resourceVersion, 10))
-	for _, item := range s.sorted(r.Resource, r.Namespace) {
+	for _, item := range sorted(s.objects[r.Resource], r.Namespace) {
 		list.Items = append(list.Items, *item)
 	}
 	return &object{Object: list.UnstructuredContent()}
 }
 
-// sorted returns the objects of a resource in a namespace, or in all if it is empty, in the order of their names.
-func (s *server) sorted(resource, namespace string) []*object {
-	return sorted(s.objects[resource], namespace)
-}
-
-// snapshot is sorted without the lock held.
+// snapshot returns the objects of a resource, with the lock not held.
 func (s *server) snapshot(resource string) []*object {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	return s.sorted(resource, "")
+	return sorted(s.objects[resource], "")
 }
 
+// sorted returns the objects in a namespace, or in all if it is empty, in the order of their names.
 func sorted(objects map[types.NamespacedName]*object, namespace string) (sorted []*object) {
 	for key, object := range objects {
 		if namespace == "" || key.Namespace == namespace {

@@ -78,11 +78,6 @@ var trials = []struct {
 		w.sleep(ResyncPeriod)
 		w.atMost(0, since, "for a Foo that is being deleted", writesDeployments)
 	}},
-	{"an error", 0, func(w *walk) {
-		w.fail(1, "create", deployments, errInjected)
-		w.act("create", 0, 0)
-		w.waitUntilReconciled(soon)
-	}},
 	{"a conflict that no event follows", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
 		w.sleep(time.Minute)
@@ -270,10 +265,7 @@ func (w *walk) reconcile(name string, target, argument int) {
 func (w *walk) beforePrune(unseen string, do func()) {
 	w.reconcile("create", 0, 0)
 	w.act("rename", 0, 1)
-	w.expect(soon, "the new Deployment is not available", func() bool {
-		d := w.get(deployments, deploymentName(1))
-		return d != nil && number(d, "status", "availableReplicas") == 1
-	})
+	w.expect(soon, "the new Deployment is not available", func() bool { return w.isAvailable(1) })
 	w.sleep(10 * time.Millisecond) // The cache sees that.
 	w.current(0).HoldWatch(unseen, 10*time.Second)
 	w.tell(user, "delays the watch of %s by 10s", unseen)
@@ -317,11 +309,12 @@ func (w *walk) atMost(limit int, since time.Time, what string, counts func(r *Re
 }
 
 func (w *walk) availableReplicas(n int) int64 {
-	foo := w.get(foos, fooName(n))
-	if foo == nil {
-		return 0
-	}
-	return number(foo, "status", "availableReplicas")
+	return number(w.get(foos, fooName(n)), "status", "availableReplicas")
+}
+
+// isAvailable reports whether a Deployment has one available replica.
+func (w *walk) isAvailable(n int) bool {
+	return number(w.get(deployments, deploymentName(n)), "status", "availableReplicas") == 1
 }
 
 // expectReason verifies what the first Foo reports.

@@ -191,16 +191,24 @@ func setImage(d *object, image string) {
 	set(d, containers, "spec", "template", "spec", "containers")
 }
 
-// text, number and set read and set a field whose parents are objects. One that is not there is empty, or 0.
+// text, number and set read and set a field whose parents are objects. One that is not there is empty, or 0, and so are those of nil.
 
 func text(o *object, path ...string) string {
-	text, _, _ := unstructured.NestedString(o.Object, path...)
+	text, _ := value(o, path).(string)
 	return text
 }
 
 func number(o *object, path ...string) int64 {
-	number, _, _ := unstructured.NestedInt64(o.Object, path...)
+	number, _ := value(o, path).(int64)
 	return number
+}
+
+func value(o *object, path []string) any {
+	if o == nil {
+		return nil
+	}
+	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	return value
 }
 
 func set(o *object, value any, path ...string) {

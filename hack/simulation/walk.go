@@ -224,7 +224,10 @@ type instance struct {
 // newInstance returns a process that has not been started yet. The lock is held once others are running.
 func (w *walk) newInstance() *instance {
 	w.started++
-	i := &instance{walk: w, knowledge: newKnowledge()}
+	i := &instance{walk: w, knowledge: knowledge{
+		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*Request]string{},
+		again: map[string]time.Time{}, counts: map[string]int{},
+	}}
 	i.Connection = newConnection(w.server, fmt.Sprintf("instance-%d", w.started), i)
 	i.staleness, w.staleness = w.staleness, nil
 	i.HoldWatch(deployments, w.heldAtStart)
