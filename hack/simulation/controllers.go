@@ -99,7 +99,7 @@ func (s *server) podRejection(key types.NamespacedName) error {
 }
 
 // write makes a request for an object, or for its subresource, and returns its error.
-func (s *server) write(client, verb, resource string, o *object, body any) error {
+func (s *server) write(client, verb, resource string, o metav1.Object, body any) error {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	_, err := s.do(&Request{
 		client: client, sent: time.Now(), Verb: verb, Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(),

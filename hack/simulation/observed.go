@@ -4,10 +4,10 @@
 package simulation
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -45,18 +45,13 @@ func (c Cluster) Create(resource string, o *object) error {
 
 // Patch applies a merge patch to a Foo, or a strategic merge patch to another object, as a user.
 func (c Cluster) Patch(resource string, name types.NamespacedName, patch string) error {
-	_, err := c.server.do(&Request{client: user, sent: time.Now(), Verb: "patch", Resource: resource, Namespace: name.Namespace,
-		Name: name.Name, Body: []byte(patch)})
-	return err
+	return c.server.write(user, "patch", resource, &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, json.RawMessage(patch))
 }
 
 // Delete deletes an object as a user, as kubectl does.
 func (c Cluster) Delete(resource string, name types.NamespacedName) error {
-	found := c.server.get(resource, name)
-	if found == nil {
-		return apierrors.NewNotFound((&Request{Resource: resource}).GroupResource(), name.Name)
-	}
-	return c.server.write(user, "delete", resource, found, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	return c.server.write(user, "delete", resource, &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 }
 
 // Clear removes all objects at once.
