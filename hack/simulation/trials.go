@@ -61,7 +61,9 @@ var trials = []struct {
 		w.act("scaleDeployment", 0, 4)
 		w.sleep(soon) // The cache sees that.
 		w.act("rename", 0, 1)
-		w.expect(2*soon, "the new Deployment has other replicas than the superseded one", func() bool { return w.availableReplicas(0) == 4 })
+		w.expect(2*soon, "the new Deployment has other replicas than the superseded one", func() bool {
+			return w.get(deployments, deploymentName(0)) == nil && number(w.get(deployments, deploymentName(1)), "spec", "replicas") == 4
+		})
 	}},
 	{"a Foo that is created again", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
@@ -143,7 +145,7 @@ var trials = []struct {
 		w.act("create", 0, 0)
 		w.reconcile("create", 1, 1)
 		w.act("rename", 0, 1)
-		w.sleep(time.Minute)
+		w.sleep(30 * time.Second) // The Foo is not synced again yet because its name is taken.
 		w.expect(soon, "the Deployment that serves is not reported", func() bool { return w.availableReplicas(0) == 1 })
 		w.act("orphan", 0, 0)
 		w.expect(soon, "a Deployment that the Foo does not control is reported", func() bool { return w.availableReplicas(0) == 0 })
