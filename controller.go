@@ -99,8 +99,6 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	owners, err := ownership.NewIndex(deployments, foos)
-	utilruntime.Must(err)
 	consistencyStore := consistency.NewStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
@@ -114,7 +112,7 @@ func NewController(
 		sampleclientset:   sampleclientset,
 		deploymentsLister: deploymentInformer.Lister(),
 		foosLister:        fooInformer.Lister(),
-		owners:            owners,
+		owners:            ownership.NewIndex(deployments, foos),
 		workqueue:         workqueue,
 		consistencyStore:  consistencyStore,
 		pacer:             pacer,
@@ -402,7 +400,7 @@ func (c *Controller) syncDeployment(
 		logger.V(4).Info("Deployment is not in the cache") // Then found is nil.
 	case err != nil:
 		return syncResult{}, err
-	case !ownership.Controls(foo, found):
+	case !metav1.IsControlledBy(found, foo):
 		return syncResult{stalled: foostatus.NameConflict(name)}, nil
 	case found.DeletionTimestamp != nil:
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")

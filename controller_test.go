@@ -65,9 +65,8 @@ const (
 	updateStatus     = "update foos/status example-foo"
 
 	defaultImage = options.DefaultImage
-
-	denied     = "denied by a webhook"
-	notManaged = "already exists and is not managed by Foo"
+	denied       = "denied by a webhook"
+	notManaged   = "already exists and is not managed by Foo"
 
 	syncedEvent     = "Normal Synced Foo synced successfully"
 	conflictEvent   = `Warning ErrResourceExists Resource "example-deployment" ` + notManaged
@@ -230,7 +229,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")},
 			events:   prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), ready: isAvailable},
 		{name: "superseded gone", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: notFound},
-			requests: []string{getFoo, getNew, pruneDeployment}, err: `the cache is stale: Deployment "example-deployment" is gone`, ready: isAvailable},
+			requests: []string{getFoo, getNew, pruneDeployment}, err: `deployments.apps "example-deployment" not found`, ready: isAvailable},
 		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
 		{name: "prune, live read forbidden", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{getFoo: forbidden},

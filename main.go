@@ -28,7 +28,6 @@ import (
 	"k8s.io/sample-controller/pkg/election"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
-	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/server"
@@ -61,7 +60,7 @@ func start(ctx context.Context, o *options.Options) error {
 	if err := o.SetUpLogging(); err != nil {
 		return err
 	}
-	config, namespace, err := kubeconfig.Load(o.Kubeconfig, o.Master)
+	config, namespace, err := o.ClientConfig()
 	if err != nil {
 		return err
 	}
@@ -72,9 +71,13 @@ func start(ctx context.Context, o *options.Options) error {
 // run runs the controller in the cluster of config until ctx is done and the workers have finished.
 func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	config = rest.CopyConfig(config)
-	elector, err := newElector(config, o)
-	if err != nil {
-		return err
+	var elector *election.Elector
+	if o.LeaderElect {
+		var err error
+		if elector, err = election.New(config, o.Election); err != nil {
+			return err
+		}
+		config.Wrap(elector.Guard) // The clients can write only while this instance leads.
 	}
 	kubeClient, sampleClient, err := newClients(config, o)
 	if err != nil {
@@ -91,10 +94,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
-	watchErrors, err := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
-	if err != nil {
-		return err
-	}
+	watchErrors := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
 	synced := []cache.DoneChecker{deployments.Informer().HasSyncedChecker(), foos.Informer().HasSyncedChecker()}
 
 	if err := serve(ctx, o, elector, synced); err != nil {
@@ -113,8 +113,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		return err
 	}
 
-	// Only the leader has a controller: on a standby the caches are filled, but there is no workqueue that could
-	// grow.
+	// Only the leader has a controller: a standby fills its caches, but has no workqueue that could grow.
 	lead := func(ctx context.Context) error {
 		controller := NewController(ctx, kubeClient, sampleClient, deployments, foos)
 		controller.image, controller.shutdownTimeout = o.Image, o.ShutdownTimeout
@@ -126,33 +125,15 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	return elector.Run(ctx, lead)
 }
 
-// newElector returns nil without -leader-elect. Otherwise the clients of config can write only while this
-// instance leads.
-func newElector(config *rest.Config, o *options.Options) (*election.Elector, error) {
-	if !o.LeaderElect {
-		return nil, nil
-	}
-	o.Election.ForbiddenTimeout = o.CacheSyncTimeout
-	elector, err := election.New(config, o.Election)
-	if err != nil {
-		return nil, err
-	}
-	config.Wrap(elector.Guard)
-	return elector, nil
-}
-
 // newClients returns clientsets that share a rate limit.
 func newClients(config *rest.Config, o *options.Options) (kubernetes.Interface, clientset.Interface, error) {
 	config.RateLimiter = o.RateLimiter()
 	kubeClient, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("building the Kubernetes clientset: %w", err)
+		return nil, nil, err
 	}
 	sampleClient, err := clientset.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("building the clientset of Foos: %w", err)
-	}
-	return kubeClient, sampleClient, nil
+	return kubeClient, sampleClient, err
 }
 
 // serve serves health checks and metrics, each if it has an address.
@@ -169,17 +150,14 @@ func serve(ctx context.Context, o *options.Options, e *election.Elector, synced 
 		}
 		return nil
 	}
-	if err := server.Start(ctx, o.HealthProbeBindAddress, server.Health(live, ready)); err != nil {
-		return fmt.Errorf("-health-probe-bind-address=%s: %w", o.HealthProbeBindAddress, err)
+	health := server.Health(live, ready)
+	if err := server.Start(ctx, "-health-probe-bind-address", o.HealthProbeBindAddress, health); err != nil {
+		return err
 	}
-	if err := server.Start(ctx, o.MetricsBindAddress, server.Metrics()); err != nil {
-		return fmt.Errorf("-metrics-bind-address=%s: %w", o.MetricsBindAddress, err)
-	}
-	return nil
+	return server.Start(ctx, "-metrics-bind-address", o.MetricsBindAddress, server.Metrics())
 }
 
-// waitForCacheSync waits until the caches have synced or ctx is done. After the timeout it returns the last
-// error of a watch.
+// waitForCacheSync returns the last error of a watch if the caches have not synced after the timeout.
 func waitForCacheSync(
 	ctx context.Context, timeout time.Duration, watchErrors *diagnostics.WatchErrors, synced []cache.DoneChecker,
 ) error {
@@ -192,8 +170,7 @@ func waitForCacheSync(
 		timeout, watchErrors.Last())
 }
 
-// trim is the cache.TransformFunc of the informers. It drops what the controller does not read: managed
-// fields, and the labels, annotations, spec and status of a Deployment that no Foo controls.
+// trim is the cache.TransformFunc of the informers. It drops what the controller does not read.
 func trim(obj any) (any, error) {
 	obj.(metav1.Object).SetManagedFields(nil)
 	if deployment, ok := obj.(*appsv1.Deployment); ok && ownership.ControllerRef(deployment) == nil {
@@ -203,8 +180,7 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// version returns the module version, the commit and the Go version of the binary, as far as the build
-// recorded them.
+// version returns the module version, the commit and the Go version, as far as the build recorded them.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

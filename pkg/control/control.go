@@ -29,7 +29,6 @@ import (
 	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/foostatus"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
-	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/pacing"
 )
 
@@ -73,9 +72,8 @@ func (c *Control) CreateOrPatchDeployment(
 	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
-// createDeployment creates the desired Deployment of a Foo, and returns the response. Unless it is the first
-// one, a live read shows that the Foo is neither gone nor renamed. If the API server has a Deployment of that
-// name, another live read shows whether this is a name conflict or the cache is stale.
+// createDeployment creates the desired Deployment of a Foo. Unless it is the first, a live read of the Foo
+// precedes it. If the name exists, a live read shows whether this is a name conflict or the cache is stale.
 func (c *Control) createDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
@@ -95,7 +93,7 @@ func (c *Control) createDeployment(
 	}
 	klog.FromContext(ctx).V(4).Info("Deployment exists; read it from the API server",
 		"resourceVersion", existing.ResourceVersion)
-	if !ownership.Controls(foo, existing) {
+	if !metav1.IsControlledBy(existing, foo) {
 		return nil, foostatus.NameConflict(existing.Name)
 	}
 	c.expect(foo, appsv1.Resource("deployments"), existing)
@@ -139,7 +137,7 @@ func (c *Control) DeleteDeployment(
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
-	case err != nil, !ownership.Controls(foo, live), !foostatus.CanTakeOver(live):
+	case err != nil, !metav1.IsControlledBy(live, foo), !foostatus.CanTakeOver(live):
 		return fmt.Errorf("%w: Deployment %q has changed", consistency.ErrStale, current.Name)
 	}
 	klog.FromContext(ctx).V(4).Info("Read Deployment from the API server; it can take over",
@@ -147,9 +145,6 @@ func (c *Control) DeleteDeployment(
 	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: Deployment %q is gone", consistency.ErrStale, superseded.Name)
-	}
 	return c.answered(ctx, foo, "Deleted superseded Deployment", superseded.Name, nil, err)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -60,14 +61,13 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 type WatchErrors struct{ last atomic.Pointer[error] }
 
 // HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.
-func HandleWatchErrors(informers ...cache.SharedIndexInformer) (*WatchErrors, error) {
+func HandleWatchErrors(informers ...cache.SharedIndexInformer) *WatchErrors {
 	w := &WatchErrors{}
+	w.last.Store(new(errors.New("the API server has not responded to all lists")))
 	for _, informer := range informers {
-		if err := informer.SetWatchErrorHandlerWithContext(w.handle); err != nil {
-			return nil, err
-		}
+		utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.handle))
 	}
-	return w, nil
+	return w
 }
 
 // handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
@@ -83,9 +83,4 @@ func (w *WatchErrors) handle(ctx context.Context, reflector *cache.Reflector, er
 }
 
 // Last returns the last error.
-func (w *WatchErrors) Last() error {
-	if last := w.last.Load(); last != nil {
-		return *last
-	}
-	return errors.New("the API server has not responded to all lists")
-}
+func (w *WatchErrors) Last() error { return *w.last.Load() }

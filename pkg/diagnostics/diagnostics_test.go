@@ -54,7 +54,7 @@ func newReflector(object runtime.Object) *cache.Reflector {
 func TestWatchErrors(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	watchErrors, reflector := &WatchErrors{}, newReflector(&samplev1alpha1.Foo{})
+	watchErrors, reflector := HandleWatchErrors(), newReflector(&samplev1alpha1.Foo{})
 	if err := watchErrors.Last(); err == nil {
 		t.Error("Last() = nil before any error, want that there is no response yet")
 	}

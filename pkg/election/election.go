@@ -62,17 +62,14 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the clientset of the leader election: %w", err)
 	}
-	return newElector(&resourcelock.LeaseLock{
+	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
-	}, options), nil
-}
-
-func newElector(lock resourcelock.Interface, options Options) *Elector {
+	}
 	return &Elector{options: options, lock: &observedLock{
 		Interface: lock, forbiddenSince: map[string]time.Time{}, forbiddenTimeout: options.ForbiddenTimeout,
-	}}
+	}}, nil
 }
 
 // Run acquires the Lease, calls lead with ctx, and releases the Lease once lead has returned. If lead returns
@@ -175,8 +172,7 @@ func elapsed(then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// Guard wraps the transport of a client so that writes fail with ErrNotLeading unless this instance is the
-// leader: a process that was suspended does not complete what it was about to write.
+// Guard wraps a transport so that writes fail with ErrNotLeading unless this instance is the leader.
 func (e *Elector) Guard(transport http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if request.Method == http.MethodGet {
@@ -220,20 +216,18 @@ func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRec
 
 func (l *observedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := time.Now()
-	return l.observeWrite(ctx, "create", sent, record, l.Interface.Create(ctx, record))
+	return l.wrote(ctx, "create", record.HolderIdentity, sent, l.Interface.Create(ctx, record))
 }
 
 func (l *observedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := time.Now()
-	return l.observeWrite(ctx, "update", sent, record, l.Interface.Update(ctx, record))
+	return l.wrote(ctx, "update", record.HolderIdentity, sent, l.Interface.Update(ctx, record))
 }
 
-func (l *observedLock) observeWrite(
-	ctx context.Context, verb string, sent time.Time, record resourcelock.LeaderElectionRecord, err error,
-) error {
+func (l *observedLock) wrote(ctx context.Context, verb, holder string, sent time.Time, err error) error {
 	l.observeForbidden(ctx, verb, err)
 	switch {
-	case err == nil && record.HolderIdentity == l.Identity():
+	case err == nil && holder == l.Identity():
 		l.renewed.Store(&sent)
 		clear(l.forbiddenSince) // While the Lease is held, it need not be read.
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
@@ -242,8 +236,7 @@ func (l *observedLock) observeWrite(
 	return err
 }
 
-// observeForbidden logs when the API server begins to forbid a verb, or has no namespace for the Lease, and
-// ends the election if that lasts.
+// observeForbidden logs that a verb is forbidden or the namespace missing. If that lasts, the election ends.
 func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
 	noNamespace := verb == "create" && apierrors.IsNotFound(err)
 	if !apierrors.IsForbidden(err) && !noNamespace {

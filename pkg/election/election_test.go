@@ -35,11 +35,14 @@ var maxRetryPeriod = time.Duration(float64(options.RetryPeriod) * (1 + leaderele
 
 // newTestElector returns an elector with a fake client.
 func newTestElector(client *fake.Clientset, identity string) *Elector {
-	return newElector(&resourcelock.LeaseLock{
+	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}, options)
+	}
+	return &Elector{options: options, lock: &observedLock{
+		Interface: lock, forbiddenSince: map[string]time.Time{}, forbiddenTimeout: options.ForbiddenTimeout,
+	}}
 }
 
 func getLease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {

@@ -1,8 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foostatus computes the status of a Foo from the rollout of its Deployment, or from the error that
-// prevents it.
+// Package foostatus computes the status of a Foo from its Deployment, or from the error that prevents it.
 package foostatus
 
 import (
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	utilstrings "k8s.io/utils/strings"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -37,8 +36,7 @@ const (
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
-// StalledError is what stalls a Foo: a retry does not fix it, a user has to act. It is reported in the
-// Stalled condition.
+// StalledError is what stalls a Foo until a user acts. It is reported in the Stalled condition.
 type StalledError struct {
 	Reason  string // One word in CamelCase.
 	Message string // For people.
@@ -53,8 +51,7 @@ func NameConflict(name string) *StalledError {
 }
 
 // Rejected returns what stalls a Foo after a write of its Deployment has failed with err, or nil if a retry
-// may help. The API server rejects an object as Invalid, Forbidden (quota, policy, RBAC) or, through an
-// admission webhook, as BadRequest or RequestEntityTooLarge.
+// may help. Admission webhooks reject with BadRequest and RequestEntityTooLarge as well.
 func Rejected(err error) *StalledError {
 	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)
@@ -96,8 +93,7 @@ func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
 // IsObserved reports whether the status of a Foo is about its latest generation.
 func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
-// New returns the status of a Foo with a Deployment, which may be nil if err is given. The lastTransitionTime
-// of a condition changes only if its status does.
+// New returns the status of a Foo with a Deployment, which may be nil if err is given.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledError) samplev1alpha1.FooStatus {
 	status := samplev1alpha1.FooStatus{
 		ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions),
@@ -169,16 +165,9 @@ func DesiredReplicas(deployment *appsv1.Deployment) int32 {
 	return ptr.Deref(deployment.Spec.Replicas, 1)
 }
 
-// maxMessageLength is the maximum length of the message of a metav1.Condition.
-const maxMessageLength = 32768
-
-// truncated cuts a message that is too long, such as one with the reasons of many admission policies.
+// truncated cuts a message at the maximum length of that of a metav1.Condition.
 func truncated(message string) string {
-	if len(message) <= maxMessageLength {
-		return message
-	}
-	const ellipsis = "..."
-	return strings.ToValidUTF8(message[:maxMessageLength-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(utilstrings.ShortenString(message, 32768), "")
 }
 
 // Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no
@@ -223,11 +212,8 @@ func flatten(path string, value any, into map[string]string) {
 		}
 	case []any:
 		for i, item := range value {
-			index := strconv.Itoa(i)
-			if named, ok := item.(map[string]any); ok && named["name"] != nil {
-				index = fmt.Sprint(named["name"])
-			}
-			flatten(fmt.Sprintf("%s[%s]", path, index), item, into)
+			fields, _ := item.(map[string]any)
+			flatten(fmt.Sprintf("%s[%v]", path, cmp.Or(fields["name"], any(i))), item, into)
 		}
 	default:
 		into[path] = fmt.Sprintf("%#v", value)

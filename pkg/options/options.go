@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options defines and validates the command-line flags.
+// Package options defines and validates the command-line flags, and loads the client configuration.
 package options
 
 import (
@@ -13,11 +13,15 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/util/flowcontrol"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -59,7 +63,7 @@ func (o *Options) RateLimiter() flowcontrol.RateLimiter {
 // flagGroups returns the flags by topic, in the order in which -h prints them.
 func flagGroups(o *Options) []*flag.FlagSet {
 	cluster := flag.NewFlagSet("Cluster", flag.ContinueOnError)
-	cluster.StringVar(&o.Kubeconfig, "kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar),
+	cluster.StringVar(&o.Kubeconfig, "kubeconfig", "",
 		"`path` to a kubeconfig; only required out of cluster; defaults to $KUBECONFIG")
 	cluster.StringVar(&o.Master, "master", "", "`address` of the API server; overrides the kubeconfig's")
 	cluster.StringVar(&o.Namespace, "namespace", "", "`namespace` to watch; defaults to all namespaces")
@@ -142,6 +146,7 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 	lease := &o.Election
 	// Instances that watch different namespaces do not stand by for each other.
 	lease.Name = cmp.Or(lease.Name, strings.TrimSuffix("sample-controller-"+o.Namespace, "-"))
+	lease.ForbiddenTimeout = o.CacheSyncTimeout
 	duration, deadline, period := lease.LeaseDuration, lease.RenewDeadline, lease.RetryPeriod
 	minDeadline := time.Duration(leaderelection.JitterFactor * float64(period))
 	for _, check := range []struct {
@@ -195,4 +200,29 @@ func (o *Options) SetUpLogging() error {
 	config.Format = o.LoggingFormat
 	config.Verbosity = logsapi.VerbosityLevel(o.logging.Lookup("v").Value.(flag.Getter).Get().(klog.Level))
 	return logsapi.ValidateAndApply(config, nil)
+}
+
+// ClientConfig returns a client configuration without rate limits, and the default namespace: those of the
+// kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without any of them, those of
+// the Pod in which the process runs. The error says what to set.
+func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
+	paths := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths, WarnIfAllMissing: true}
+	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: o.Master}}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err = loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, " +
+			"or run in a Pod with the token of its service account")
+	case err != nil:
+		return nil, "", fmt.Errorf("the kubeconfig cannot be used; check -kubeconfig and KUBECONFIG: %w", err)
+	}
+	config.QPS = -1
+	// Each server and proxy accepts JSON. Lists and watches are large, and cost less in protobuf, which custom
+	// resources do not support.
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	namespace, _, err = loader.Namespace()
+	return config, namespace, err
 }

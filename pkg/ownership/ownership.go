@@ -50,12 +50,6 @@ func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	return ref
 }
 
-// Controls reports whether a Foo controls an object. An earlier Foo of the same name is another one.
-func Controls(foo *samplev1alpha1.Foo, object metav1.Object) bool {
-	controllerRef := ControllerRef(object)
-	return controllerRef != nil && controllerRef.UID == foo.UID
-}
-
 // ResolveControllerRef returns the Foo that controls an object, or nil if there is none or it is gone.
 func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
 	controllerRef := ControllerRef(object)
@@ -76,19 +70,15 @@ type Index struct {
 }
 
 // NewIndex adds the indexes to the informers, unless they have them already from another controller.
-func NewIndex(
-	deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer,
-) (*Index, error) {
+func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) *Index {
 	index := &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
 	if _, ok := index.deployments.GetIndexers()[byFooUID]; !ok {
-		if err := deployments.AddTypedIndexers(deploymentIndexers); err != nil {
-			return nil, err
-		}
+		utilruntime.Must(deployments.AddTypedIndexers(deploymentIndexers))
 	}
 	if _, ok := index.foos.GetIndexers()[byDeploymentName]; !ok {
-		return index, foos.AddTypedIndexers(fooIndexers)
+		utilruntime.Must(foos.AddTypedIndexers(fooIndexers))
 	}
-	return index, nil
+	return index
 }
 
 // Superseded returns the Deployments that a Foo controls under other names than spec.deploymentName, newest

@@ -37,13 +37,8 @@ func newIndex(t *testing.T, objects ...any) *Index {
 	t.Helper()
 	deployments := appsinformers.NewTypedDeploymentInformer(nil, "", 0, nil)
 	foos := informers.NewTypedFooInformer(nil, "", 0, nil)
-	if _, err := NewIndex(deployments, foos); err != nil {
-		t.Fatal(err)
-	}
-	index, err := NewIndex(deployments, foos)
-	if err != nil {
-		t.Fatal(err)
-	}
+	NewIndex(deployments, foos)
+	index := NewIndex(deployments, foos)
 	for _, object := range objects {
 		var indexer cache.Indexer = foos.GetIndexer()
 		if _, ok := object.(*appsv1.Deployment); ok {
@@ -59,16 +54,15 @@ func newIndex(t *testing.T, objects ...any) *Index {
 func TestControllerRef(t *testing.T) {
 	foo := newFoo("default", "example-foo", "uid")
 	for name, test := range map[string]struct {
-		change       func(*metav1.OwnerReference)
-		want         bool // Is it a Foo that controls the object?
-		wantControls bool // Is it this Foo?
+		change func(*metav1.OwnerReference)
+		want   bool // Is it a Foo that controls the object?
 	}{
-		"this Foo":                   {func(*metav1.OwnerReference) {}, true, true},
-		"Foo of another API version": {func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" }, true, true},
-		"earlier Foo of the name":    {func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }, true, false},
-		"Foo of another group":       {func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1alpha1" }, false, false},
-		"another kind":               {func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }, false, false},
-		"owner but not controller":   {func(ref *metav1.OwnerReference) { ref.Controller = nil }, false, false},
+		"this Foo":                   {func(*metav1.OwnerReference) {}, true},
+		"Foo of another API version": {func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" }, true},
+		"earlier Foo of the name":    {func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }, true},
+		"Foo of another group":       {func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1alpha1" }, false},
+		"another kind":               {func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }, false},
+		"owner but not controller":   {func(ref *metav1.OwnerReference) { ref.Controller = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := metav1.NewControllerRef(foo, FooKind)
@@ -79,12 +73,9 @@ func TestControllerRef(t *testing.T) {
 			if (got != nil) != test.want || got != nil && got.UID != ref.UID {
 				t.Errorf("ControllerRef() = %v, want it: %v", got, test.want)
 			}
-			if got := Controls(foo, object); got != test.wantControls {
-				t.Errorf("Controls() = %v, want %v", got, test.wantControls)
-			}
 		})
 	}
-	if got := ControllerRef(&metav1.ObjectMeta{}); got != nil || Controls(foo, &metav1.ObjectMeta{}) {
+	if got := ControllerRef(&metav1.ObjectMeta{}); got != nil {
 		t.Errorf("ControllerRef() = %v of an object without owners", got)
 	}
 }

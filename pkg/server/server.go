@@ -15,8 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Health returns a handler for /livez and /healthz, which call live, and for /readyz, which calls ready. If
-// that returns an error, the status is 500 and the body says why.
+// Health returns a handler for /livez and /healthz, which call live, and for /readyz, which calls ready.
 func Health(live, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{"/livez": live, "/healthz": live, "/readyz": ready} {
@@ -38,15 +37,15 @@ func Metrics() http.Handler {
 	return mux
 }
 
-// Start serves handler at an address, such as ":8080", until the process exits: probes and metrics are served
-// during the shutdown, too. It does nothing if address is empty. The error says why it cannot listen.
-func Start(ctx context.Context, address string, handler http.Handler) error {
+// Start serves handler at the address of a flag, such as ":8080", until the process exits: probes and metrics
+// are served during the shutdown, too. It does nothing if address is empty.
+func Start(ctx context.Context, flag, address string, handler http.Handler) error {
 	if address == "" {
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("cannot listen on the address; choose another one: %w", err)
+		return fmt.Errorf("%s=%s: cannot listen on the address; choose another one: %w", flag, address, err)
 	}
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "address", listener.Addr().String())
 	logger.V(2).Info("Serving")

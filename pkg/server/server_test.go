@@ -42,10 +42,10 @@ func TestMetrics(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	address := freeAddress(t)
-	if err := Start(t.Context(), address, Metrics()); err != nil {
+	if err := Start(t.Context(), "-flag", address, Metrics()); err != nil {
 		t.Fatal(err)
 	}
-	if err := Start(t.Context(), address, Metrics()); err == nil {
+	if err := Start(t.Context(), "-flag", address, Metrics()); err == nil {
 		t.Error("Start() returned no error for an address in use")
 	}
 	response, err := http.Get("http://" + address + "/metrics")
@@ -55,14 +55,14 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartWithoutAddress(t *testing.T) {
-	if err := Start(t.Context(), "", nil); err != nil {
+	if err := Start(t.Context(), "-flag", "", nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestReadTimeout(t *testing.T) {
 	address := freeAddress(t)
-	if err := Start(t.Context(), address, Health(func() error { return nil }, nil)); err != nil {
+	if err := Start(t.Context(), "-flag", address, Health(func() error { return nil }, nil)); err != nil {
 		t.Fatal(err)
 	}
 	client, err := net.Dial("tcp", address)

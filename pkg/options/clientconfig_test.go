@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kubeconfig
+package options
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestLoad(t *testing.T) {
 		"kubeconfig":                  {"", first, "", "https://first:6443", "apps"},
 		"no namespace":                {"", second, "", "https://second:6443", "default"},
 		"separator in the path":       {"", odd, "", "https://odd:6443", "default"},
-		"list in the environment":     {list, list, "", "https://second:6443", "default"},
+		"list in the environment":     {list, "", "", "https://second:6443", "default"},
 		"master overrides kubeconfig": {"", first, "https://other:1", "https://other:1", "apps"},
 		"master alone":                {"", "", "http://127.0.0.1:8001", "http://127.0.0.1:8001", "default"},
 		"flag overrides environment":  {list, first, "", "https://first:6443", "apps"},
@@ -50,7 +50,7 @@ func TestLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
 			t.Setenv("KUBERNETES_SERVICE_HOST", "") // The test may run in a Pod.
-			config, namespace, err := Load(test.kubeconfig, test.master)
+			config, namespace, err := (&Options{Kubeconfig: test.kubeconfig, Master: test.master}).ClientConfig()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestLoadErrors(t *testing.T) {
 		"/does/not/exist": "check -kubeconfig",
 		os.Args[0]:        "check -kubeconfig", // Not a kubeconfig.
 	} {
-		if _, _, err := Load(kubeconfig, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := (&Options{Kubeconfig: kubeconfig}).ClientConfig(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Load(%q) = %v, want %q", kubeconfig, err, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestContentTypes(t *testing.T) {
 		fmt.Fprint(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1"}`)
 	}))
 	defer server.Close()
-	config, _, err := Load("", server.URL)
+	config, _, err := (&Options{Master: server.URL}).ClientConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
