@@ -197,7 +197,8 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	c.logger.V(4).Info("Updating Foo", "foo", klog.KObj(foo), "resourceVersion", foo.ResourceVersion,
 		"isResync", isResync)
 	switch {
-	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation: // The deletionTimestamp changes it, too.
+	case oldFoo.UID != foo.UID, oldFoo.Generation != foo.Generation, // The deletionTimestamp changes it, too.
+		!equality.Semantic.DeepEqual(oldFoo.Spec, foo.Spec): // After a restore of etcd a generation comes back.
 		c.workqueue.Forget(cache.MetaObjectToName(foo)) // What has failed may succeed with the new spec.
 		c.enqueueFoo(foo, "spec, UID or deletionTimestamp changed")
 	case isResync:

@@ -530,6 +530,7 @@ func TestHandlers(t *testing.T) {
 		{"Foo of the initial list", addFoo(true), low},
 		{"Foo resynced", updateFoo(), low},
 		{"spec changed", updateFoo(v8, withGeneration(2)), highReset},
+		{"spec changed, the generation came back", updateFoo(v8, withReplicas(5)), highReset},
 		{"status changed", updateFoo(v8, observing(ours)), none},
 		{"Foo replaced", updateFoo(v8, withUID("new-uid")), highReset},
 		{"Foo being deleted", updateFoo(v8, withGeneration(2), deleting), highReset},
