@@ -35,7 +35,7 @@ const labChecks = (() => {
 
   // isQueued reports whether a key waits or is delayed after the steps.
   function isQueued(steps, key) {
-    const { pods } = labState.next(labState.initial(), ...steps.filter((step) => step.stop === "queue" && step.key === key));
+    const { pods } = labState.apply(labState.initial(), steps.filter((step) => step.stop === "queue" && step.key === key));
     return [...pods.values()].some((pod) => pod.waiting.has(key) || pod.delayed.size > 0);
   }
 

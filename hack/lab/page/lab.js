@@ -31,15 +31,15 @@
       detail.draw(player.state, player.state.pods.get(shownPod()));
     },
     onProgress: (part) => picture.progress(part),
-    onState(state, steps, together, before) {
+    onState(state, steps, ways) {
       picture.end();
       if (steps.length === 0 && state.step) picture.show(travel(state, state.step));
-      if (together) picture.count(steps.map((step) => travel(before, step)), performance.now());
+      if (ways) picture.count(ways, performance.now());
       list.current = null;
       caption(state.step);
       // While there is much to show, what takes long to draw is drawn less often.
       const now = performance.now();
-      if (together && player.behind > 0 && now < redrawAt) {
+      if (ways && player.behind > 0 && now < redrawAt) {
         picture.draw(state, shownPod(), player.clock(now));
         return;
       }

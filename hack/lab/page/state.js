@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What the picture shows, as a pure function of the steps: next(state, ...steps) returns a new state and leaves the old one as it is. It
-// knows nothing of the page, so that it can be tested by itself.
+// What the picture shows, computed from nothing but the steps: apply(state, steps) changes a state by what they say, and returns it. It knows
+// nothing of the page, so that it can be tested by itself.
 const labState = (() => {
   "use strict";
 
@@ -47,31 +47,12 @@ const labState = (() => {
     leases: [], // The newest renewals: by which pod, at what time, and until when they last.
   });
 
-  // copy returns a state of which everything may be changed but the values in its maps, which are replaced instead.
-  function copy(state) {
-    const pods = new Map();
-    for (const [name, pod] of state.pods) {
-      const copied = { ...pod, quiet: { ...pod.quiet }, workers: [...pod.workers], lanes: {} };
-      for (const field of ["waiting", "delayed", "processing", "retries", "open"]) copied[field] = new Map(pod[field]);
-      for (const lane of lanes) {
-        const from = pod.lanes[lane];
-        copied.lanes[lane] = { ...from, reflector: { ...from.reflector }, fifo: [...from.fifo], objects: new Map(from.objects), listed: new Map(from.listed) };
-      }
-      pods.set(name, copied);
-    }
-    return {
-      ...state, pods, newest: { ...state.newest }, loops: new Map(state.loops), faults: new Map(state.faults),
-      stored: Object.fromEntries(lanes.map((lane) => [lane, new Map(state.stored[lane])])),
-    };
+  function apply(state, steps) {
+    for (const step of steps) applyStep(state, step);
+    return state;
   }
 
-  function next(state, ...steps) {
-    const changed = copy(state);
-    for (const step of steps) apply(changed, step);
-    return changed;
-  }
-
-  function apply(state, step) {
+  function applyStep(state, step) {
     state.seq = step.seq;
     state.time = ms(step.time);
     state.step = step;
@@ -82,9 +63,6 @@ const labState = (() => {
     if (change) change({ state, step, pod, lane, cache: pod && lane && pod.lanes[lane] });
     follow(state, step, lane);
   }
-
-  // set replaces a value of a map by one with other fields.
-  const set = (map, key, fields) => map.set(key, { ...map.get(key), ...fields });
 
   const setObject = (objects, step) => {
     if (isDeletion(step)) objects.delete(step.object);
@@ -128,16 +106,16 @@ const labState = (() => {
     return delayed;
   }
 
-  const workerOf = (pod, step) => pod.workers.findIndex((worker) => (step.worker ? worker.number === step.worker : worker.key === step.key));
+  const workerOf = (pod, step) => pod.workers.find((worker) => (step.worker ? worker.number === step.worker : worker.key === step.key));
   function setWorker(pod, step, fields) {
-    let index = workerOf(pod, step);
-    if (index < 0) {
+    let worker = workerOf(pod, step);
+    if (!worker) {
       if (!step.worker) return;
-      index = pod.workers.push({ number: step.worker, key: null, trail: [], last: null }) - 1;
+      worker = { number: step.worker, key: null, trail: [], last: null };
+      pod.workers.push(worker);
       pod.workers.sort((a, b) => a.number - b.number);
-      index = workerOf(pod, step);
     }
-    pod.workers[index] = { ...pod.workers[index], ...fields };
+    Object.assign(worker, fields);
   }
 
   // Faults that last until others end them. A process is frozen until it is thawed or has ended.
@@ -213,9 +191,9 @@ const labState = (() => {
       decide(pod, step, { queued: true, key: step.key, why: step.why });
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
-        set(pod.processing, step.key, {
-          again: processing.again + 1, reasons: [...processing.reasons, step.why].slice(-5), priority: step.priority || "high",
-        });
+        processing.again++;
+        processing.reasons = [...processing.reasons, step.why].slice(-5);
+        processing.priority = step.priority || "high";
         return;
       }
       wait(pod, step, step.why);
@@ -232,7 +210,7 @@ const labState = (() => {
       const delayed = elapse(pod, step);
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
-        set(pod.processing, step.key, { again: processing.again + 1 });
+        processing.again++;
         return;
       }
       wait(pod, step, delayed ? delayed.reasons.at(-1) : "", delayed ? delayed.changes : 0);
@@ -345,8 +323,7 @@ const labState = (() => {
   }
 
   function trail(pod, step, entry) {
-    const worker = pod.workers[workerOf(pod, { key: step.key })];
-    if (worker && step.key) setWorker(pod, { key: step.key }, { trail: [...worker.trail, entry] });
+    if (step.key) workerOf(pod, { key: step.key })?.trail.push(entry);
   }
 
   // isByWorker reports whether a worker adds the key that it processes, and not a handler.
@@ -356,9 +333,8 @@ const labState = (() => {
 
   function decide(pod, step, decision) {
     const lane = step.lane || pod.lastHandler;
-    const cache = pod.lanes[lane];
-    if (!cache || !cache.handler) return;
-    cache.handler = { ...cache.handler, decisions: [...cache.handler.decisions, decision].slice(-3) };
+    const handler = pod.lanes[lane]?.handler;
+    if (handler) handler.decisions = [...handler.decisions, decision].slice(-3);
   }
 
   // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync. It
@@ -366,8 +342,9 @@ const labState = (() => {
   function follow(state, step, lane) {
     const id = (at) => `${step.pod}/${lane}/${step.object}@${at}`;
     if (step.kind === "response" && isWrite(step) && step.status < 300 && step.resourceVersion && lane) {
-      set(state.loops, id(step.resourceVersion), {
-        lane, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
+      const loop = state.loops.get(id(step.resourceVersion));
+      state.loops.set(id(step.resourceVersion), {
+        ...loop, lane, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
         request: step.request, response: step.seq,
       });
       if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
@@ -381,20 +358,20 @@ const labState = (() => {
         if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
       }
       const loop = state.loops.get(id(step.resourceVersion));
-      if (loop && !loop[stage]) set(state.loops, id(step.resourceVersion), { [stage]: step.seq });
+      if (loop && !loop[stage]) loop[stage] = step.seq;
       return;
     }
     if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind) && !isByWorker(state.pods.get(step.pod), step)) {
-      for (const [key, loop] of state.loops) {
+      for (const loop of state.loops.values()) {
         if (!loop.handler || loop.queue || loop.notQueued) continue;
-        set(state.loops, key, step.kind === "notEnqueued" ? { notQueued: step.seq, why: step.why } : { queue: step.seq, key: step.key, queuePod: step.pod });
+        Object.assign(loop, step.kind === "notEnqueued" ? { notQueued: step.seq, why: step.why } : { queue: step.seq, key: step.key, queuePod: step.pod });
       }
     }
     if (step.kind === "syncStart" || step.kind === "syncEnd") {
-      for (const [key, loop] of state.loops) {
+      for (const loop of state.loops.values()) {
         if (loop.key !== step.key || loop.queuePod !== step.pod || loop.syncEnd) continue;
-        if (step.kind === "syncStart" && !loop.sync) set(state.loops, key, { sync: step.seq });
-        if (step.kind === "syncEnd" && loop.sync) set(state.loops, key, { syncEnd: step.seq, result: step.result });
+        if (step.kind === "syncStart" && !loop.sync) loop.sync = step.seq;
+        if (step.kind === "syncEnd" && loop.sync) Object.assign(loop, { syncEnd: step.seq, result: step.result });
       }
     }
   }
@@ -473,5 +450,5 @@ const labState = (() => {
     }
   }
 
-  return { matches, lanes, initial, next, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
+  return { matches, lanes, initial, apply, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
 })();
