@@ -26,7 +26,6 @@ type Step struct {
 	Resource        string    `json:"resource,omitempty"`
 	Status          int       `json:"status,omitempty"`
 	Request         int64     `json:"request,omitempty"`
-	Echo            int64     `json:"echo,omitempty"`
 	Priority        string    `json:"priority,omitempty"`
 	Merged          string    `json:"merged,omitempty"`
 	Delay           float64   `json:"delay,omitempty"`

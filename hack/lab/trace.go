@@ -6,10 +6,7 @@ package lab
 import (
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/utils/lru"
 )
 
 // Where client-go does what no log line shows.
@@ -38,9 +35,6 @@ const indexerTimeout = 250 * time.Millisecond
 // workqueue, which is as late, may know the first delay still, and keep only that.
 const timerDelay = 100 * time.Millisecond
 
-// maxEchoes is how many writes and events are remembered until the other one of the two is traced.
-const maxEchoes = 4096
-
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
 	sources fs.FS // the code of this project
@@ -58,7 +52,6 @@ type pod struct {
 	frozen bool
 	lanes  map[string]*lane
 	queue  queue
-	echoes *lru.Cache // the numbers of the steps of writes and events, by what identifies the state that was written
 }
 
 // lane is what is known of an informer.
@@ -76,7 +69,6 @@ type delivered struct {
 	object          string
 	resourceVersion string
 	eventType       string
-	echo            int64
 }
 
 func newTracer(sources fs.FS) *tracer {
@@ -91,7 +83,7 @@ func (t *tracer) pod(name string) *pod {
 }
 
 func newPod(name string) *pod {
-	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, echoes: lru.New(maxEchoes)}
+	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}}
 }
 
 func newLane() *lane { return &lane{objects: map[string]bool{}, missed: map[string]bool{}} }
@@ -186,11 +178,11 @@ func (t *tracer) watchEvent(p *pod, lane string, e event) {
 	if p.frozen {
 		step.What += ": the frozen process has not read it"
 	}
-	step = t.emitEcho(p, step, e.eventType == "DELETED")
+	t.emit(step)
 	if e.eventType == "DELETED" && lane == deployments {
 		delete(t.owners, e.object)
 	}
-	d := delivered{at: t.now, object: e.object, resourceVersion: e.resourceVersion, eventType: deltaTypes[e.eventType], echo: step.Echo}
+	d := delivered{at: t.now, object: e.object, resourceVersion: e.resourceVersion, eventType: deltaTypes[e.eventType]}
 	l.pending = append(l.pending, d)
 	push := Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: lane, Pod: p.name, Object: e.object,
 		ResourceVersion: e.resourceVersion, EventType: d.eventType, What: "into the FIFO: " + d.eventType, Code: codeFIFOAdd}
@@ -242,7 +234,7 @@ func (t *tracer) reachIndexer(p *pod, lane string, index int) {
 	step := Step{Source: inferred, Stop: "fifo", Kind: "fifoPop", Lane: lane, Pod: p.name, Object: d.object,
 		ResourceVersion: d.resourceVersion, EventType: d.eventType, What: "out of the FIFO", Code: codeFIFOPop}
 	t.emit(step)
-	step.Stop, step.Kind, step.What, step.Echo, step.Code = "indexer", "indexerSet", "into the Indexer", d.echo, codeIndexer
+	step.Stop, step.Kind, step.What, step.Code = "indexer", "indexerSet", "into the Indexer", codeIndexer
 	if d.eventType == "Deleted" {
 		step.What = "deleted from the Indexer"
 	}
@@ -272,24 +264,6 @@ func (p *pod) isMissed(lane, object string) bool {
 	missed := p.lanes[lane].missed[object]
 	delete(p.lanes[lane].missed, object)
 	return missed
-}
-
-// emitEcho emits the step of a write, or of the event with the state that was written: whatever comes second has the number of the other
-// one. The response to a deletion has no resourceVersion.
-func (t *tracer) emitEcho(p *pod, s Step, deleted bool) Step {
-	key := strings.Join([]string{s.Lane, s.Object, s.ResourceVersion}, " ")
-	if deleted {
-		key = s.Lane + " " + s.Object + " deleted"
-	}
-	echo, isEcho := p.echoes.Get(key)
-	if isEcho {
-		s.Echo = echo.(int64)
-	}
-	seq := t.emit(s)
-	if !isEcho {
-		p.echoes.Add(key, seq)
-	}
-	return s
 }
 
 // freeze and thaw trace that the process of an instance is stopped by a signal and continues. Nothing elapses in between.

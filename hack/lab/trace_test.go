@@ -111,19 +111,19 @@ func TestCreation(t *testing.T) {
 	tr.log(2, "Deployment is not in the cache", "foo", "default/a", "deployment", map[string]string{"namespace": "default", "name": "a"})
 	tr.want("sync missing")
 	tr.response(3, "create", deployments, "11", 201)
-	if echo, request := tr.find("response").Echo, tr.find("response").Request; echo != 0 || request != tr.find("request").Seq {
-		t.Errorf("the response has echo %d and request %d", echo, request)
+	written := tr.find("response")
+	if request := tr.find("request").Seq; written.Request != request {
+		t.Errorf("the response is to request %d, want %d", written.Request, request)
 	}
-	written := tr.find("response").Seq
 	tr.want("request", "response")
 	tr.event(4, deployments, "ADDED", "11")
-	if echo := tr.find("watchEvent").Echo; echo != written {
-		t.Errorf("the event is the echo of step %d, want %d", echo, written)
+	if s := tr.find("watchEvent"); s.Object != written.Object || s.ResourceVersion != written.ResourceVersion {
+		t.Errorf("the event %+v is not the echo of %+v", s, written)
 	}
 	tr.want("watchEvent ADDED", "fifoPush Added")
 	tr.log(5, "Adding Deployment", "deployment", map[string]string{"namespace": "default", "name": "a"}, "resourceVersion", "11")
-	if echo := tr.find("indexerSet").Echo; echo != written {
-		t.Errorf("the change of the Indexer is the echo of step %d, want %d", echo, written)
+	if s := tr.find("indexerSet"); s.Object != written.Object || s.ResourceVersion != written.ResourceVersion {
+		t.Errorf("the change of the Indexer %+v is not the echo of %+v", s, written)
 	}
 	if key := tr.find("handler").Key; key != "default/a" {
 		t.Errorf("the handler is for key %q", key)
@@ -155,23 +155,6 @@ func TestPriorityWhileProcessed(t *testing.T) {
 		if got := tr.find("queueDone").Priority; got != want {
 			t.Errorf("added with %s: Done queues the key with priority %q, want %q", added, got, want)
 		}
-	}
-}
-
-func TestEventBeforeResponse(t *testing.T) {
-	tr := newTracing(t)
-	tr.event(0, deployments, "MODIFIED", "12")
-	arrived := tr.find("watchEvent").Seq
-	tr.response(1, "patch", deployments, "12", 200)
-	if echo := tr.find("response").Echo; echo != arrived {
-		t.Errorf("the response has the event %d, want %d", echo, arrived)
-	}
-	tr.response(2, "delete", deployments, "", 200)
-	deleted := tr.steps[len(tr.steps)-1].Seq
-	tr.steps = nil
-	tr.event(3, deployments, "DELETED", "13")
-	if echo := tr.find("watchEvent").Echo; echo != deleted {
-		t.Errorf("the deletion is the echo of step %d, want %d", echo, deleted)
 	}
 }
 

@@ -178,8 +178,7 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 		s.Status = http.StatusOK
 	}
 	s.What = http.StatusText(s.Status)
-	deleted := s.Verb == "delete"
-	if err == nil && s.Verb != "list" && !deleted {
+	if err == nil && s.Verb != "list" && s.Verb != "delete" {
 		d := describe(result)
 		s.Object, s.ResourceVersion, s.Raw = d.object, d.resourceVersion, d.raw
 		if d.owner != "" {
@@ -190,9 +189,5 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 		}
 	}
 	s.Key = t.keyOf(s)
-	if s.Verb == "get" || s.Verb == "list" || s.Lane == "" || err != nil {
-		t.emit(s)
-		return
-	}
-	t.emitEcho(p, s, deleted)
+	t.emit(s)
 }

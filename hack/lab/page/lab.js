@@ -135,7 +135,7 @@
   }
 
   function caption(step) {
-    if (step) byId("caption").replaceChildren(...sentence(step, player.state.pods.size > 1));
+    if (step) byId("caption").replaceChildren(...sentence(player.state, step));
   }
 
   // quiet says that nothing differs, once nothing has happened for a while.

@@ -14,15 +14,15 @@ function subject(step, hasPods) {
 }
 
 // sentence returns what a step is about, and what happens, in nodes.
-function sentence(step, hasPods) {
+function sentence(state, step) {
   const isInLane = ["reflector", "fifo", "indexer", "handler", "api-server"].includes(step.stop);
   const what = step.kind === "sync" && step.lane ? `${step.lane === "foos" ? "Foo" : "Deployment"}: ${step.what}`
     : step.kind === "response" ? `${step.status} ${step.what || ""} to ${step.verb} ${step.resource}` : step.what || step.kind;
   return [
     element("b", {}, stopTitle(step), isInLane && step.lane ? ` of ${laneName(step.lane)}` : ""),
-    ` · ${[subject(step, hasPods), step.resourceVersion && `rv ${step.resourceVersion}`].filter(Boolean).join(", ")} · `,
+    ` · ${[subject(step, state.pods.size > 1), step.resourceVersion && `rv ${step.resourceVersion}`].filter(Boolean).join(", ")} · `,
     element("b", {}, what), step.why ? ` – ${step.why}` : "",
-    step.echo && step.stop !== "response" ? " – ↺ the echo of the controller's own write" : "",
+    labState.isEcho(state, step) ? " – ↺ the echo of the controller's own write" : "",
     step.error ? ` – ✕ ${step.error}` : "",
   ];
 }
@@ -92,7 +92,7 @@ class Detail {
     const loop = labState.loopOf(state, step.seq);
     return [
       element("h3", {}, `Step ${step.seq}, ${{ wire: "seen on the wire", log: "logged by the controller", inferred: "inferred: follows from client-go's code" }[step.source] || ""}`),
-      element("p", {}, sentence(step, state.pods.size > 1)),
+      element("p", {}, sentence(state, step)),
       step.code ? element("p", {}, element("code", {}, step.code)) : null,
       step.raw ? element("pre", { tabIndex: 0, "aria-label": "The log line or message" }, readable(step.raw)) : null,
       ...(loop ? this.aboutLoop(loop) : []),

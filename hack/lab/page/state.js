@@ -7,11 +7,12 @@ const labState = (() => {
   "use strict";
 
   const lanes = ["foos", "deployments"];
-  const keptLoops = 50;
+  const keptLoops = 200;
   // Requests that say nothing about a sync: the election and the watches go on while nothing differs.
   const isBackground = (step) => step.resource === "leases" || step.verb === "list" || step.verb === "watch";
   const isWrite = (step) => ["create", "update", "patch", "delete"].includes(step.verb);
   const laneOf = (step) => step.lane || lanes.find((lane) => (step.resource || "").split("/")[0] === lane);
+  const objectId = (step) => `${laneOf(step)}/${step.object}`;
   const version = (resourceVersion) => Number(resourceVersion) || 0;
   const ms = (time) => Date.parse(time);
   const matches = (step, values) => Object.entries(values).every(([name, value]) => step[name] === value);
@@ -32,6 +33,7 @@ const labState = (() => {
     retries: new Map(), // What the rate limiter remembers: key -> failures.
     workers: [],
     open: new Map(), // Requests without a response: seq -> request.
+    deleted: new Set(), // Objects that the pod has deleted: lane/object.
     requests: 0, held: 0,
     quiet: { since: null, syncs: 0, resyncs: 0 },
   });
@@ -138,10 +140,11 @@ const labState = (() => {
       cache.reflector.phase = "watching";
       state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
     },
-    watchEvent({ state, step, cache, lane }) {
+    watchEvent({ state, pod, step, cache, lane }) {
       cache.reflector.events++;
       if (step.merged === "list") cache.listed.set(step.object, version(step.resourceVersion));
       else cache.reflector.phase = "watching";
+      if (step.eventType === "ADDED") pod.deleted.delete(objectId(step));
       state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
     },
     bookmark({ cache, step }) {
@@ -316,6 +319,7 @@ const labState = (() => {
     const request = pod.open.get(step.request);
     pod.open.delete(step.request);
     if (isBackground(step)) return;
+    if (step.verb === "delete" && step.status < 300) pod.deleted.add(objectId(step));
     pod.quiet.since = ms(step.time);
     const key = step.key || (request && request.key);
     const entry = { result: step.status < 300 ? "ok" : "refused", what: step.status ? String(step.status) : "no response" };
@@ -337,27 +341,29 @@ const labState = (() => {
     if (handler) handler.decisions = [...handler.decisions, decision].slice(-3);
   }
 
+  // loopOfVersion returns the loop of a version of an object: the response to its write and its event, which may be faster, begin it.
+  function loopOfVersion(state, step, begins) {
+    const id = `${step.pod}/${objectId(step)}@${step.resourceVersion}`;
+    if (begins && !state.loops.has(id)) {
+      state.loops.set(id, {});
+      if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
+    }
+    return state.loops.get(id);
+  }
+
   // follow draws the loop of each write: its response, the event that the watch delivers, the Indexer, the handler, and the next sync. It
   // ends with the handler if that does not queue the key.
   function follow(state, step, lane) {
-    const id = (at) => `${step.pod}/${lane}/${step.object}@${at}`;
     if (step.kind === "response" && isWrite(step) && step.status < 300 && step.resourceVersion && lane) {
-      const loop = state.loops.get(id(step.resourceVersion));
-      state.loops.set(id(step.resourceVersion), {
-        ...loop, lane, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
+      Object.assign(loopOfVersion(state, step, true), {
+        lane, resourceVersion: step.resourceVersion, verb: step.verb, resource: step.resource, pod: step.pod,
         request: step.request, response: step.seq,
       });
-      if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
       return;
     }
     const stage = { watchEvent: "event", indexerSet: "indexer", handler: "handler" }[step.kind];
     if (stage && step.object && step.resourceVersion) {
-      // The event may be faster than the response, which completes the loop then.
-      if (stage === "event" && !step.echo && !state.loops.has(id(step.resourceVersion))) {
-        state.loops.set(id(step.resourceVersion), {});
-        if (state.loops.size > keptLoops) state.loops.delete(state.loops.keys().next().value);
-      }
-      const loop = state.loops.get(id(step.resourceVersion));
+      const loop = loopOfVersion(state, step, stage === "event");
       if (loop && !loop[stage]) loop[stage] = step.seq;
       return;
     }
@@ -400,9 +406,14 @@ const labState = (() => {
   const isIdle = (pod) => pod.waiting.size + pod.processing.size + pod.delayed.size + pod.open.size === 0 &&
     lanes.every((lane) => pod.lanes[lane].fifo.length === 0);
 
-  // isEcho reports whether an event brings back a write of the controller. It may be faster than the response to the write.
-  const isEcho = (pod, step) => Boolean(step.echo) || Boolean(pod) && [...pod.open.values()].some((request) =>
-    isWrite(request) && request.object === step.object && laneOf(request) === laneOf(step));
+  // isEcho reports whether a step brings back a write of the controller: the response had its resourceVersion, or was to a deletion, or has
+  // not arrived yet.
+  function isEcho(state, step) {
+    const pod = state.pods.get(step.pod);
+    if (!pod || !["watchEvent", "indexerSet"].includes(step.kind) || step.merged === "list") return false;
+    return Boolean(loopOfVersion(state, step)?.response) || isDeletion(step) && pod.deleted.has(objectId(step)) ||
+      [...pod.open].some(([seq, request]) => seq < step.seq && isWrite(request) && objectId(request) === objectId(step));
+  }
 
   const short = (name) => (name || "").replace(/^default\//, "");
 
@@ -412,7 +423,7 @@ const labState = (() => {
     const lane = laneOf(step);
     const at = (name) => `${name}-${lane}`;
     const by = step.lane || (pod && pod.lastHandler) || "foos";
-    const echo = ["watchEvent", "indexerSet"].includes(step.kind) && isEcho(pod, step) ? "↺ " : "";
+    const echo = isEcho(state, step) ? "↺ " : "";
     const object = short(step.object), key = short(step.key);
     switch (step.kind) {
       case "stored": return { stop: "api-server" };
@@ -450,5 +461,5 @@ const labState = (() => {
     }
   }
 
-  return { matches, lanes, initial, apply, travel, loops, loopOf, shown, watchOf, isStale, isIdle, short, isBackground, isWrite };
+  return { matches, lanes, initial, apply, travel, loops, loopOf, shown, watchOf, isStale, isIdle, isEcho, short, isBackground, isWrite };
 })();

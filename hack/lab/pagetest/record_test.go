@@ -64,7 +64,8 @@ const lostEchoes = `(() => {
 	const { steps } = lab.player;
 	const writes = steps.filter((step) => step.kind === "response" && step.lane && step.verb !== "get" && step.status < 300);
 	const isBack = (write) => {
-		const at = steps.findIndex((step) => step.kind === "watchEvent" && (step.echo === write.seq || write.echo === step.seq));
+		const at = steps.findIndex((step) => step.kind === "watchEvent" && step.lane === write.lane && step.object === write.object &&
+			(write.verb === "delete" ? step.eventType === "DELETED" && step.seq > write.request : step.resourceVersion === write.resourceVersion));
 		return at >= 0 && steps.slice(at).some((step) => step.kind === "indexerSet" && step.object === steps[at].object && step.resourceVersion === steps[at].resourceVersion);
 	};
 	if (writes.length < 10) return "there were only " + writes.length + " writes";

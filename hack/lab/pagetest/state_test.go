@@ -191,7 +191,7 @@ func TestState(t *testing.T) {
 			name: "the loop of a write",
 			steps: `{"kind":"request","verb":"patch","resource":"deployments","object":"default/a","key":"default/a"}
 				{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
-				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"MODIFIED","echo":2}
+				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"MODIFIED"}
 				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
 				{"kind":"handler","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"update"}
 				{"kind":"queueAdd","key":"default/a","priority":"high"}
@@ -204,7 +204,7 @@ func TestState(t *testing.T) {
 			name: "the loop of a write whose event queues nothing",
 			steps: `{"kind":"request","verb":"update","resource":"foos/status","object":"default/a","key":"default/a"}
 				{"kind":"response","verb":"update","resource":"foos/status","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
-				{"kind":"watchEvent","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"MODIFIED","echo":2}
+				{"kind":"watchEvent","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"MODIFIED"}
 				{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"7"}
 				{"kind":"handler","lane":"foos","object":"default/a","resourceVersion":"7","eventType":"update"}
 				{"kind":"notEnqueued","lane":"foos","object":"default/a","why":"only status or metadata changed"}
@@ -218,7 +218,7 @@ func TestState(t *testing.T) {
 			steps: `{"kind":"request","verb":"create","resource":"deployments","object":"default/a"}
 				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"ADDED"}
 				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
-				{"kind":"response","verb":"create","resource":"deployments","object":"default/a","status":201,"resourceVersion":"7","request":1,"echo":2}`,
+				{"kind":"response","verb":"create","resource":"deployments","object":"default/a","status":201,"resourceVersion":"7","request":1}`,
 			expression: `labState.loops(state).map((loop) => [loop.request, loop.response, loop.event, loop.indexer]).join("; ")`,
 			want:       "1,4,2,3",
 		},
@@ -331,10 +331,17 @@ func TestTravel(t *testing.T) {
 		{"kind":"workersStarted","count":2}
 		{"kind":"queueGet","key":"default/a","worker":2}
 		{"kind":"handler","lane":"deployments","object":"default/a","eventType":"update"}
+		{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","status":200,"resourceVersion":"8"}
+		{"kind":"response","verb":"delete","resource":"deployments","object":"default/b","status":200}
+		{"kind":"response","verb":"delete","resource":"deployments","object":"default/c","status":200}
+		{"kind":"watchEvent","lane":"deployments","object":"default/c","eventType":"ADDED"}
 		{"kind":"request","verb":"create","resource":"deployments","object":"default/written"}`
 	for _, test := range []struct{ step, want string }{
 		{`{"kind":"watchEvent","lane":"foos","object":"default/a","eventType":"ADDED"}`, "watch-foos: ADDED a"},
-		{`{"kind":"watchEvent","lane":"foos","object":"default/a","eventType":"ADDED","echo":3}`, "watch-foos: ↺ ADDED a"},
+		{`{"kind":"watchEvent","lane":"deployments","object":"default/a","eventType":"MODIFIED","resourceVersion":"7"}`, "watch-deployments: MODIFIED a"},
+		{`{"kind":"watchEvent","lane":"deployments","object":"default/a","eventType":"MODIFIED","resourceVersion":"8"}`, "watch-deployments: ↺ MODIFIED a"},
+		{`{"kind":"indexerSet","lane":"deployments","object":"default/b","eventType":"Deleted","resourceVersion":"9"}`, "set-deployments: ↺ b 9"},
+		{`{"kind":"watchEvent","lane":"deployments","object":"default/c","eventType":"DELETED"}`, "watch-deployments: DELETED c"},
 		{`{"kind":"watchEvent","lane":"deployments","object":"default/written","eventType":"ADDED"}`, "watch-deployments: ↺ ADDED written"},
 		{`{"kind":"listed","lane":"foos","count":3}`, "list-foos: list: 3"},
 		{`{"kind":"fifoPush","lane":"foos","object":"default/a","eventType":"Added"}`, "push-foos: Added a"},
