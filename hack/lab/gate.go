@@ -46,8 +46,8 @@ func (g *gate) held() int {
 	return len(g.waiting)
 }
 
-// wait returns when the caller may continue. If it has to wait, it calls held first.
-func (g *gate) wait(held func()) (waited bool) {
+// wait returns when the caller may continue.
+func (g *gate) wait() {
 	released := make(chan struct{})
 	g.lock.Lock()
 	closed := g.closed
@@ -55,11 +55,8 @@ func (g *gate) wait(held func()) (waited bool) {
 		g.waiting = append(g.waiting, released)
 	}
 	g.lock.Unlock()
-	if !closed {
-		return false
+	if closed {
+		g.changed()
+		<-released
 	}
-	held()
-	g.changed()
-	<-released
-	return true
 }

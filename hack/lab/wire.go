@@ -27,20 +27,6 @@ func (o *observer) trace(trace func(*tracer, *pod)) {
 	o.lab.trace(func(t *tracer) { trace(t, t.pod(o.pod)) })
 }
 
-// hold makes a request or an event wait while the gate is closed, and traces that.
-func (o *observer) hold(s Step) {
-	trace := func(kind, what string) {
-		o.trace(func(t *tracer, p *pod) {
-			s.Source, s.Kind, s.What, s.Pod = wire, kind, what, p.name
-			s.Key = t.keyOf(s)
-			t.emit(s)
-		})
-	}
-	if o.lab.gate.wait(func() { trace("held", "waits: the cluster stands still") }) {
-		trace("released", "continues")
-	}
-}
-
 // Request implements simulation.Observer.
 func (o *observer) Request(r *simulation.Request) (simulation.Fault, func(*object, error)) {
 	if r.Verb == "watch" && r.Resource != leases {
@@ -53,9 +39,7 @@ func (o *observer) Request(r *simulation.Request) (simulation.Fault, func(*objec
 	step := Step{Source: wire, Verb: r.Verb, Resource: resource, Object: objectName(r.Namespace, r.Name)}
 	if r.Resource == foos || r.Resource == deployments {
 		step.Lane = r.Resource
-		held := step
-		held.Stop = "request"
-		o.hold(held)
+		o.lab.gate.wait()
 	}
 	sent := time.Now()
 	o.trace(func(t *tracer, p *pod) {
@@ -116,9 +100,8 @@ func (o *observer) Lag(string) time.Duration { return 0 }
 
 // Event implements simulation.Observer.
 func (o *observer) Event(resource string, eventType watch.EventType, object *object) {
-	d := describe(object)
-	o.hold(Step{Stop: "reflector", Lane: resource, Object: d.object, EventType: string(eventType), ResourceVersion: d.resourceVersion})
-	o.trace(func(t *tracer, p *pod) { t.watchEvent(p, resource, event{d, string(eventType)}) })
+	o.lab.gate.wait()
+	o.trace(func(t *tracer, p *pod) { t.watchEvent(p, resource, event{describe(object), string(eventType)}) })
 }
 
 // Ended implements simulation.Observer.

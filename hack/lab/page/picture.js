@@ -100,7 +100,7 @@ class Picture {
 
   drawLane(state, pod, lane) {
     const cache = pod && pod.lanes[lane];
-    const { events, held } = cache ? cache.reflector : { events: 0, held: 0 };
+    const events = cache ? cache.reflector.events : 0;
     const watching = cache ? labState.watchOf(state, pod, lane) : "none";
     const isCut = watching === "ended" || watching === "cut";
     this.body(`reflector-${lane}`, [watching, events], () => [
@@ -140,7 +140,7 @@ class Picture {
     const watch = this.arrows.get(`watch-${lane}`);
     watch.path.classList.toggle("cut", isCut || watching === "none" || watching === "held");
     watch.label.classList.toggle("alarm", isCut || watching === "held");
-    watch.label.textContent = isCut ? `✕ watch ${watching}` : watching === "held" ? "✕ events held" : held > 0 ? `WATCH: ${held} held` : "WATCH";
+    watch.label.textContent = isCut ? `✕ watch ${watching}` : watching === "held" ? "✕ events held" : "WATCH";
   }
 
   drawQueue(pod, now) {
@@ -175,7 +175,6 @@ class Picture {
   }
 
   drawWorkers(pod) {
-    this.arrows.get("request").label.textContent = pod && pod.held > 0 ? `request: ${pod.held} held` : "request";
     const workers = pod ? pod.workers : [];
     this.body("worker", [workers, pod && pod.state], () => workers.length === 0
       ? element("span", { className: "soft" }, pod && pod.state === "exited" ? "the process has ended" : "none: this pod does not lead")

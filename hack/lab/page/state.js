@@ -18,7 +18,7 @@ const labState = (() => {
   const matches = (step, values) => Object.entries(values).every(([name, value]) => step[name] === value);
 
   const newLane = () => ({
-    reflector: { phase: "none", events: 0, held: 0 },
+    reflector: { phase: "none", events: 0 },
     fifo: [],
     objects: new Map(), // The Indexer: object -> resourceVersion.
     listed: new Map(), // What the list has so far that is being received.
@@ -34,7 +34,7 @@ const labState = (() => {
     workers: [],
     open: new Map(), // Requests without a response: seq -> request.
     deleted: new Set(), // Objects that the pod has deleted: lane/object.
-    requests: 0, held: 0,
+    requests: 0,
     quiet: { since: null, syncs: 0, resyncs: 0 },
   });
 
@@ -155,15 +155,6 @@ const labState = (() => {
     },
     watchEnd({ cache }) {
       cache.reflector.phase = "ended";
-    },
-    // In slow motion an event waits before the Reflector gets it, and a request before the API server does.
-    held({ pod, cache, step }) {
-      if (step.stop === "reflector" && cache) cache.reflector.held++;
-      else if (pod) pod.held++;
-    },
-    released({ pod, cache, step }) {
-      if (step.stop === "reflector" && cache) cache.reflector.held = Math.max(0, cache.reflector.held - 1);
-      else if (pod) pod.held = Math.max(0, pod.held - 1);
     },
 
     fifoPush({ cache, step }) {

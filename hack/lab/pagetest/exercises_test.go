@@ -269,16 +269,14 @@ func TestFaults(t *testing.T) {
 	p.get("lab.player.play(), 0")
 	p.click("#play")
 	p.scale("2")
-	p.eventually("an event that is held", `lab.player.steps.some((step) => step.kind === "held" && step.stop === "reflector" && step.object === "default/a")`)
-	p.stepUntil("the event that is held", `/WATCH: \d held/.test(document.querySelector("#arrows").textContent)`)
-	p.shoot("fault-held")
-	const isHeld = `step.kind === "held" && step.stop === "request" && step.key === "default/a"`
-	p.eventually("a request that is held", `lab.player.steps.some((step) => `+isHeld+`) ||
-		(lab.player.seek(lab.player.steps.length), lab.cluster.stepping || document.querySelector("#forward").click(), false)`)
-	// At once: the page may still go forward.
-	arrows := p.get(`lab.player.seek(lab.player.steps.findIndex((step) => ` + isHeld + `) + 1), document.querySelector("#arrows").textContent`)
-	if !contains(fmt.Sprint(arrows), "request: 1 held") {
-		t.Errorf("the arrows: %s", arrows)
+	const isHeld = "!lab.cluster.stepping && lab.cluster.state.held > 0"
+	for _, next := range []string{`step.kind === "watchEvent" && step.lane === "foos"`, isPatched} {
+		hasArrived := `lab.player.steps.slice(lab.player.steps.findLastIndex((step) => step.kind === "act")).some((step) => ` + next + `)`
+		p.eventually("that something is held", isHeld)
+		if p.get(hasArrived) == true {
+			t.Errorf("not held: %s", next)
+		}
+		p.eventually(next, hasArrived+` || (lab.player.seek(lab.player.steps.length), `+isHeld+` && document.querySelector("#forward").click(), false)`)
 	}
 	p.click("#now")
 	p.settle(2)

@@ -307,15 +307,6 @@ func TestState(t *testing.T) {
 			expression: `[labState.shown(state), pod.state, pod.leader, pod.waiting.size, pod.workers.length].join()`,
 			want:       "b,exited,false,0,0",
 		},
-		{
-			name: "what slow motion holds",
-			steps: `{"kind":"held","stop":"reflector","lane":"foos","object":"default/a"}
-				{"kind":"held","stop":"reflector","lane":"foos","object":"default/b"}
-				{"kind":"released","stop":"reflector","lane":"foos","object":"default/a"}
-				{"kind":"held","stop":"request","lane":"deployments","object":"default/a"}`,
-			expression: `[pod.lanes.foos.reflector.held, pod.lanes.deployments.reflector.held, pod.held].join()`,
-			want:       "1,0,1",
-		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := evaluate(t, newEngine(t, parseSteps(t, test.steps)), test.expression); got != test.want {
