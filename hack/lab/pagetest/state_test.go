@@ -87,171 +87,123 @@ func parseSteps(t *testing.T, lines string) []map[string]any {
 }
 
 func TestState(t *testing.T) {
-	for _, test := range []struct {
-		name, steps, expression string
-		want                    any
-	}{
-		{
-			name: "four changes are one key",
-			steps: `{"kind":"queueAdd","key":"default/a","priority":"high","why":"added"}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting","why":"scaled"}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}`,
-			expression: `pod.waiting.size + " key, " + pod.waiting.get("default/a").changes + " changes"`,
-			want:       "1 key, 4 changes",
-		},
-		{
-			name: "a key moves up to high priority, and not down",
-			steps: `{"kind":"queueAdd","key":"default/a","priority":"low"}
-				{"kind":"queueAdd","key":"default/b","priority":"high"}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
-				{"kind":"queueAdd","key":"default/b","priority":"low","merged":"waiting"}`,
-			expression: `[...pod.waiting.values()].map((item) => item.key + " " + item.priority).join()`,
-			want:       "default/b high,default/a high",
-		},
-		{
-			name: "a key that is added while it is processed waits when that is done",
-			steps: `{"kind":"workersStarted","count":2}
-				{"kind":"queueAdd","key":"default/a","priority":"high"}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}
-				{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}`,
-			expression: `[pod.waiting.size, pod.processing.get("default/a").again, pod.workers[0].key,
+	for _, test := range []struct{ name, steps, expression, want string }{
+		{"four changes are one key", `
+			{"kind":"queueAdd","key":"default/a","priority":"high","why":"added"}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting","why":"scaled"}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}`,
+			`pod.waiting.size + " key, " + pod.waiting.get("default/a").changes + " changes"`, "1 key, 4 changes"},
+		{"a key moves up to high priority, and not down", `
+			{"kind":"queueAdd","key":"default/a","priority":"low"}
+			{"kind":"queueAdd","key":"default/b","priority":"high"}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
+			{"kind":"queueAdd","key":"default/b","priority":"low","merged":"waiting"}`,
+			`[...pod.waiting.values()].map((item) => item.key + " " + item.priority).join()`, "default/b high,default/a high"},
+		{"a key that is added while it is processed waits when that is done", `
+			{"kind":"workersStarted","count":2}
+			{"kind":"queueAdd","key":"default/a","priority":"high"}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}
+			{"kind":"queueAdd","key":"default/a","priority":"low","merged":"processing"}`,
+			`[pod.waiting.size, pod.processing.get("default/a").again, pod.workers[0].key,
 				...((item) => [item.changes, item.priority])(labState.apply(state, [{seq: 9, kind: "queueDone", key: "default/a", pod: "a",
-					merged: "processing", priority: "low", time: "2026-01-01T12:00:01Z"}]).pods.get("a").waiting.get("default/a"))].join()`,
-			want: "0,2,default/a,2,low",
-		},
-		{
-			name: "Forget clears the retries, and neither takes the key off the queue nor ends its processing",
-			steps: `{"kind":"workersStarted","count":2}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
-				{"kind":"queueDone","key":"default/a","worker":1}
-				{"kind":"queueReady","key":"default/a"}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
-				{"kind":"queueForget","key":"default/a","retries":1}`,
-			expression: `[pod.retries.size, pod.processing.has("default/a"), pod.processing.get("default/a").again].join()`,
-			want:       "0,true,1",
-		},
-		{
-			name: "of several delays of a key the earliest counts",
-			steps: `{"kind":"queueAddAfter","key":"default/a","delay":0.5}
-				{"kind":"queueAddAfter","key":"default/a","delay":1}
-				{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
-			expression: `pod.delayed.get("default/a").due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + pod.delayed.get("default/a").changes`,
-			want:       "500 ms, 3",
-		},
-		{
-			name: "each delay of low priority counts, beside that of high priority",
-			steps: `{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"low"}
-				{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low"}
-				{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
-				{"kind":"queueReady","key":"default/a","priority":"high"}
-				{"kind":"queueReady","key":"default/a","priority":"low"}`,
-			expression: `[...pod.delayed.values()].map((delayed) => delayed.due - Date.parse("2026-01-01T12:00:00Z")) + " ms, " + pod.waiting.get("default/a").priority`,
-			want:       "3000 ms, high",
-		},
-		{
-			name: "the cache is stale until it has the newest resourceVersion",
-			steps: `{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
-				{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"99"}
-				{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"100","pod":""}`,
-			expression: `[labState.isStale(state, pod, "foos"), labState.isStale(state, pod, "deployments"), pod.lanes.foos.objects.get("default/a"),
-				labState.isStale(labState.apply(state, [{kind: "indexerSet", lane: "foos", object: "default/a", resourceVersion: "100", pod: "a"}]), pod, "foos")].join()`,
-			want: "true,false,99,false",
-		},
-		{
-			name: "the loop of a write",
-			steps: `{"kind":"request","verb":"patch","resource":"deployments","object":"default/a","key":"default/a"}
-				{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
-				{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"MODIFIED"}
-				{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
-				{"kind":"handler","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"update"}
-				{"kind":"queueAdd","key":"default/a","priority":"high"}
-				{"kind":"syncStart","key":"default/a","worker":1}
-				{"kind":"syncEnd","key":"default/a","worker":1,"result":"success"}`,
-			expression: `labState.loops(state).map((loop) => [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.sync, loop.syncEnd]).join("; ")`,
-			want:       "1,2,3,4,5,6,7,8",
-		},
-		{
-			name: "syncs and resyncs since the last request; Lease and watches are no requests",
-			steps: `{"kind":"request","verb":"patch","resource":"deployments"}
-				{"kind":"response","verb":"patch","resource":"deployments","status":200,"request":1}
-				{"kind":"queueAdd","key":"default/a","priority":"low","why":"resync"}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"syncStart","key":"default/a","worker":1}
-				{"kind":"queueAdd","key":"default/b","priority":"high","why":"added"}
-				{"kind":"queueGet","key":"default/b","worker":2}
-				{"kind":"syncStart","key":"default/b","worker":2}
-				{"kind":"request","verb":"update","resource":"leases"}
-				{"kind":"request","verb":"watch","resource":"foos","lane":"foos"}`,
-			expression: `[pod.requests, pod.quiet.syncs, pod.quiet.resyncs].join()`,
-			want:       "1,2,1",
-		},
-		{
-			name: "a watch that was cut, and the fault until it is healed",
-			steps: `{"kind":"watchStart","lane":"deployments"}
-				{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
-				{"kind":"watchEnd","lane":"deployments","why":"cut"}
-				{"kind":"watchStart","lane":"deployments"}`,
-			expression: `[labState.watchOf(state, pod, "deployments"), labState.watchOf(state, pod, "foos"), [...state.faults.keys()].join(),
-				labState.watchOf(labState.apply(state, [{kind: "fault", name: "healWatch"}]), pod, "deployments")].join()`,
-			want: "cut,none,cutWatch/deployments,watching",
-		},
-		{
-			name: "new processes have new watches",
-			steps: `{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
-				{"kind":"fault","name":"holdWatch","lane":"foos","pod":""}
-				{"kind":"fault","name":"slow","why":"milliseconds 500","pod":""}
-				{"kind":"fault","name":"replicas","why":"count 2","pod":""}`,
-			expression: `[...state.faults.keys()].join()`,
-			want:       "slow",
-		},
-		{
-			name: "a process is frozen until it is thawed or has ended, and a fault that failed is none",
-			steps: `{"kind":"podStarted"}
-				{"kind":"podStarted","pod":"b"}
-				{"kind":"podFrozen"}
-				{"kind":"podFrozen","pod":"b"}
-				{"kind":"fault","name":"thaw"}
-				{"kind":"podThawed"}
-				{"kind":"fault","name":"freeze","why":"pod c"}
-				{"kind":"fault","name":"revoke"}
-				{"kind":"fault","name":"revoke","error":"refused"}`,
-			expression: `[[...state.faults.keys()].join(), [...labState.apply(state, [{kind: "podExited", pod: "b"}]).faults.keys()].length].join()`,
-			want:       "freeze/b,0",
-		},
-		{
-			name: "a handler has called Forget",
-			steps: `{"kind":"workersStarted","count":2}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
-				{"kind":"queueDone","key":"default/a","worker":1}
-				{"kind":"queueGet","key":"default/a","worker":1}
-				{"kind":"syncStart","key":"default/a","worker":1}`,
-			expression: `pod.retries.size`,
-			want:       int64(0),
-		},
-		{
-			name: "a watch that has ended",
-			steps: `{"kind":"watchStart","lane":"deployments"}
-				{"kind":"watchEnd","lane":"deployments"}`,
-			expression: `labState.watchOf(state, pod, "deployments")`,
-			want:       "ended",
-		},
-		{
-			name: "the queue of a process ends with it, and another pod leads",
-			steps: `{"kind":"podStarted"}
-				{"kind":"leader"}
-				{"kind":"podStarted","pod":"b"}
-				{"kind":"workersStarted","count":2}
-				{"kind":"queueAdd","key":"default/a"}
-				{"kind":"podExited"}
-				{"kind":"leader","pod":"b"}`,
-			expression: `[labState.shown(state), pod.state, pod.leader, pod.waiting.size, pod.workers.length].join()`,
-			want:       "b,exited,false,0,0",
-		},
+				merged: "processing", priority: "low", time: "2026-01-01T12:00:01Z"}]).pods.get("a").waiting.get("default/a"))].join()`, "0,2,default/a,2,low"},
+		{"Forget clears the retries, and neither takes the key off the queue nor ends its processing", `
+			{"kind":"workersStarted","count":2}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
+			{"kind":"queueDone","key":"default/a","worker":1}
+			{"kind":"queueReady","key":"default/a"}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
+			{"kind":"queueForget","key":"default/a","retries":1}`,
+			`[pod.retries.size, pod.processing.has("default/a"), pod.processing.get("default/a").again].join()`, "0,true,1"},
+		{"of several delays of a key the earliest counts", `
+			{"kind":"queueAddAfter","key":"default/a","delay":0.5}
+			{"kind":"queueAddAfter","key":"default/a","delay":1}
+			{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
+			`pod.delayed.get("default/a").due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + pod.delayed.get("default/a").changes`, "500 ms, 3"},
+		{"each delay of low priority counts, beside that of high priority", `
+			{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"low"}
+			{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low"}
+			{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
+			{"kind":"queueReady","key":"default/a","priority":"high"}
+			{"kind":"queueReady","key":"default/a","priority":"low"}`,
+			`[...pod.delayed.values()].map((delayed) => delayed.due - Date.parse("2026-01-01T12:00:00Z")) + " ms, " + pod.waiting.get("default/a").priority`, "3000 ms, high"},
+		{"the cache is stale until it has the newest resourceVersion", `
+			{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
+			{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"99"}
+			{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"100","pod":""}`,
+			`[labState.isStale(state, pod, "foos"), labState.isStale(state, pod, "deployments"), pod.lanes.foos.objects.get("default/a"),
+				labState.isStale(labState.apply(state, [{kind: "indexerSet", lane: "foos", object: "default/a", resourceVersion: "100", pod: "a"}]), pod, "foos")].join()`, "true,false,99,false"},
+		{"the loop of a write", `
+			{"kind":"request","verb":"patch","resource":"deployments","object":"default/a","key":"default/a"}
+			{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","key":"default/a","status":200,"resourceVersion":"7","request":1}
+			{"kind":"watchEvent","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"MODIFIED"}
+			{"kind":"indexerSet","lane":"deployments","object":"default/a","resourceVersion":"7"}
+			{"kind":"handler","lane":"deployments","object":"default/a","resourceVersion":"7","eventType":"update"}
+			{"kind":"queueAdd","key":"default/a","priority":"high"}
+			{"kind":"syncStart","key":"default/a","worker":1}
+			{"kind":"syncEnd","key":"default/a","worker":1,"result":"success"}`,
+			`labState.loops(state).map((loop) => [loop.request, loop.response, loop.event, loop.indexer, loop.handler, loop.queue, loop.sync, loop.syncEnd]).join("; ")`, "1,2,3,4,5,6,7,8"},
+		{"syncs and resyncs since the last request; Lease and watches are no requests", `
+			{"kind":"request","verb":"patch","resource":"deployments"}
+			{"kind":"response","verb":"patch","resource":"deployments","status":200,"request":1}
+			{"kind":"queueAdd","key":"default/a","priority":"low","why":"resync"}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"syncStart","key":"default/a","worker":1}
+			{"kind":"queueAdd","key":"default/b","priority":"high","why":"added"}
+			{"kind":"queueGet","key":"default/b","worker":2}
+			{"kind":"syncStart","key":"default/b","worker":2}
+			{"kind":"request","verb":"update","resource":"leases"}
+			{"kind":"request","verb":"watch","resource":"foos","lane":"foos"}`,
+			`[pod.requests, pod.quiet.syncs, pod.quiet.resyncs].join()`, "1,2,1"},
+		{"a watch that was cut, and the fault until it is healed", `
+			{"kind":"watchStart","lane":"deployments"}
+			{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
+			{"kind":"watchEnd","lane":"deployments","why":"cut"}
+			{"kind":"watchStart","lane":"deployments"}`,
+			`[labState.watchOf(state, pod, "deployments"), labState.watchOf(state, pod, "foos"), [...state.faults.keys()].join(),
+				labState.watchOf(labState.apply(state, [{kind: "fault", name: "healWatch"}]), pod, "deployments")].join()`, "cut,none,cutWatch/deployments,watching"},
+		{"new processes have new watches", `
+			{"kind":"fault","name":"cutWatch","lane":"deployments","pod":""}
+			{"kind":"fault","name":"holdWatch","lane":"foos","pod":""}
+			{"kind":"fault","name":"slow","why":"milliseconds 500","pod":""}
+			{"kind":"fault","name":"replicas","why":"count 2","pod":""}`,
+			`[...state.faults.keys()].join()`, "slow"},
+		{"a process is frozen until it is thawed or has ended, and a fault that failed is none", `
+			{"kind":"podStarted"}
+			{"kind":"podStarted","pod":"b"}
+			{"kind":"podFrozen"}
+			{"kind":"podFrozen","pod":"b"}
+			{"kind":"fault","name":"thaw"}
+			{"kind":"podThawed"}
+			{"kind":"fault","name":"freeze","why":"pod c"}
+			{"kind":"fault","name":"revoke"}
+			{"kind":"fault","name":"revoke","error":"refused"}`,
+			`[[...state.faults.keys()].join(), [...labState.apply(state, [{kind: "podExited", pod: "b"}]).faults.keys()].length].join()`, "freeze/b,0"},
+		{"a handler has called Forget", `
+			{"kind":"workersStarted","count":2}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1}
+			{"kind":"queueDone","key":"default/a","worker":1}
+			{"kind":"queueGet","key":"default/a","worker":1}
+			{"kind":"syncStart","key":"default/a","worker":1}`,
+			`String(pod.retries.size)`, "0"},
+		{"a watch that has ended", `
+			{"kind":"watchStart","lane":"deployments"}
+			{"kind":"watchEnd","lane":"deployments"}`,
+			`labState.watchOf(state, pod, "deployments")`, "ended"},
+		{"the queue of a process ends with it, and another pod leads", `
+			{"kind":"podStarted"}
+			{"kind":"leader"}
+			{"kind":"podStarted","pod":"b"}
+			{"kind":"workersStarted","count":2}
+			{"kind":"queueAdd","key":"default/a"}
+			{"kind":"podExited"}
+			{"kind":"leader","pod":"b"}`,
+			`[labState.shown(state), pod.state, pod.leader, pod.waiting.size, pod.workers.length].join()`, "b,exited,false,0,0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := evaluate(t, newEngine(t, parseSteps(t, test.steps)), test.expression); got != test.want {
