@@ -175,10 +175,11 @@ class StepList {
   static rows = 120;
 
   constructor(player, onSelect) {
-    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", end: 0 });
+    Object.assign(this, { player, onSelect, root: byId("rows"), filter: "", steps: null, end: 0 });
     byId("filter").addEventListener("input", (event) => {
       this.filter = event.target.value.trim();
-      this.redraw();
+      this.steps = null;
+      this.update();
     });
     this.root.addEventListener("click", (event) => {
       const row = event.target.closest(".step");
@@ -192,50 +193,37 @@ class StepList {
     return step.kind !== "lease" && (!this.filter || [step.key, step.object].some((name) => name && name.includes(this.filter)));
   }
 
-  redraw() {
-    this.end = 0;
-    this.root.replaceChildren();
-    this.update();
-  }
-
   // draw updates the list soon. If much happens, that is not with each step: to lay it out takes long.
   draw() {
     this.timer ??= setTimeout(() => this.update(), 80);
   }
 
-  // update appends the rows of the steps that have been shown since, and drops the oldest ones.
+  // update appends the rows of the steps that have been shown since, and drops the oldest ones. Rows that stay can be clicked meanwhile.
   update() {
     clearTimeout(this.timer);
     this.timer = null;
-    const { shown: position, steps } = this.player;
-    if (position < this.end || position - this.end > StepList.rows) {
+    const { shown, steps } = this.player;
+    if (steps !== this.steps || shown < this.end) {
       this.root.replaceChildren();
-      this.end = position;
-      const rows = [];
-      while (this.end > 0 && rows.length < StepList.rows && this.end > position - 4000) {
-        if (this.matches(steps[--this.end])) rows.unshift(this.row(steps[this.end]));
-      }
-      this.root.append(...rows);
-    } else {
-      this.root.append(...steps.slice(this.end, position).filter((step) => this.matches(step)).map((step) => this.row(step)));
+      Object.assign(this, { steps, end: 0 });
     }
-    this.end = position;
+    const rows = [];
+    for (let i = shown - 1; i >= this.end && rows.length < StepList.rows; i--) {
+      if (this.matches(steps[i])) rows.unshift(this.row(steps[i]));
+    }
+    this.root.append(...rows);
+    this.end = shown;
     while (this.root.childElementCount > StepList.rows) this.root.firstElementChild.remove();
-    for (const old of this.root.querySelectorAll(".current")) {
-      old.classList.remove("current");
-      old.setAttribute("aria-selected", "false");
-    }
     const current = this.current && this.root.querySelector(`[data-seq="${this.current}"]`) || this.root.lastElementChild;
+    for (const row of this.root.children) row.ariaSelected = String(row === current);
     if (current) {
-      current.classList.add("current");
-      current.setAttribute("aria-selected", "true");
       this.root.setAttribute("aria-activedescendant", current.id);
       // scrollIntoView would also scroll the page.
       const [top, bottom] = [current.offsetTop - this.root.offsetTop, current.offsetTop - this.root.offsetTop + current.offsetHeight];
       if (top < this.root.scrollTop) this.root.scrollTop = top;
       if (bottom > this.root.scrollTop + this.root.clientHeight) this.root.scrollTop = bottom - this.root.clientHeight + 4;
     }
-    byId("count").textContent = `${position} of ${steps.length}`;
+    byId("count").textContent = `${shown} of ${steps.length}`;
   }
 
   row(step) {
@@ -250,7 +238,7 @@ class StepList {
   move(event) {
     if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return;
     event.preventDefault();
-    const current = this.root.querySelector(".current");
+    const current = this.root.querySelector("[aria-selected=true]");
     const next = current && (event.key === "ArrowUp" ? current.previousElementSibling : current.nextElementSibling);
     if (next) this.onSelect(Number(next.dataset.seq));
   }
