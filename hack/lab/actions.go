@@ -31,6 +31,7 @@ type field struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Options []string `json:"options,omitempty"`
+	Shared  bool     `json:"shared,omitempty"` // with the other actions that have it
 }
 
 // values are the values of an action's fields. The page has validated them.

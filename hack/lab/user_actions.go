@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	objectField   = field{Name: "name", Default: "a"}
+	objectField   = field{Name: "name", Default: "a", Shared: true}
 	replicasField = field{Name: "replicas", Default: "3", Type: "number", Min: 1, Max: 10}
 )
 

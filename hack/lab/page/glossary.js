@@ -26,7 +26,7 @@ const glossary = (() => {
         ["← API server", "the list, then events"],
         ["→ FIFO", "each object or change, as soon as it arrives"],
       ],
-      terms: ["Reflector", "Watch", "resourceVersion"],
+      terms: ["Reflector", "Watch", "resourceVersion", "Bookmarks and WatchList", "Informer"],
     },
     fifo: {
       title: "FIFO",
@@ -37,7 +37,7 @@ const glossary = (() => {
         ["1 → Indexer", "the new state of the object, first"],
         ["2 → handlers", "the same change, once the Indexer has it"],
       ],
-      terms: ["FIFO", "Resync", "Tombstone"],
+      terms: ["FIFO", "Resync", "Tombstone", "Why workers wait for the caches"],
     },
     indexer: {
       title: "Indexer",
@@ -59,7 +59,7 @@ const glossary = (() => {
         ["→ workqueue, Add", "the key of the Foo concerned, at once"],
         ["→ workqueue, AddAfter", "the key with a delay, if the status of a Deployment has changed: many such changes become one sync"],
       ],
-      terms: ["Event handler", "Owner reference", "Tombstone", "Resync", "Level-triggered"],
+      terms: ["Event handler", "Event", "Key", "Owner reference", "Tombstone", "Resync", "Level-triggered", "Shared"],
     },
     queue: {
       title: "workqueue",
@@ -73,7 +73,7 @@ const glossary = (() => {
         ["← rate limiter", "the key of a sync that failed, or that waits for a name, with a growing delay"],
         ["delayed → waiting", "a key whose delay has elapsed"],
       ],
-      terms: ["Workqueue", "Done and Forget", "Priority", "Rate limiter"],
+      terms: ["Workqueue", "Key", "Done and Forget", "Priority", "Rate limiter", "Write pacing"],
     },
     limiter: {
       title: "Rate limiter",
@@ -100,7 +100,8 @@ const glossary = (() => {
     },
   };
   stops.sync = stops.worker;
-  stops.request = { ...stops.worker, title: "Request", terms: ["resourceVersion", "Conflicts and expectations", "Stale cache", "Owner reference"],
+  stops.request = { ...stops.worker, title: "Request",
+    terms: ["resourceVersion", "Conflicts and expectations", "Patch, update and server-side apply", "Status subresource and generation", "Stale cache", "Owner reference"],
     text: "A request of the controller to the API server. Those of a sync are the few live reads that a cache cannot replace, and writes." };
   stops.response = { ...stops.request, title: "Response",
     text: "What the API server sends back for a request. After a write it has the object's new resourceVersion: the same with which the change " +

@@ -71,7 +71,6 @@
       variants.draw(lab);
       if (!player.live) return;
       player.append(steps);
-      listKeys();
       // The first visit begins with the tour, once the controller has workers.
       if (steps.some(({ kind }) => kind === "leader") && !localStorage.getItem("visited")) {
         localStorage.setItem("visited", "yes");
@@ -202,15 +201,9 @@
     chosenPod = null;
     player.load(steps, live);
     player.play();
-    listKeys();
   }
 
   const goLive = () => show(liveSteps, "", true);
-
-  function listKeys() {
-    const keys = new Set(player.steps.slice(-3000).map((step) => step.key).filter(Boolean));
-    if (keys.size !== byId("keys").childElementCount) byId("keys").replaceChildren(...[...keys].sort().slice(0, 100).map((key) => element("option", { value: labState.short(key) })));
-  }
 
   async function startCluster() {
     lab = { phase: "loading", progress: 0 };

@@ -58,7 +58,6 @@ class Detail {
       element("h3", {}, "Glossary"),
       element("div", { className: "terms" }, terms.map((name) => element("button", { "aria-pressed": String(name === term), onclick: () => this.showTerm(name) }, name))),
       ...(term ? this.aboutTerm(term) : []),
-      element("p", {}, this.allTerms(term)),
     ].filter(Boolean));
   }
 
@@ -122,13 +121,6 @@ class Detail {
       element("p", {}, element("b", {}, name), ": ", text),
       ...code.map((reference) => element("p", {}, element("code", {}, reference))),
     ];
-  }
-
-  allTerms(current) {
-    const select = element("select", { "aria-label": "All words", onchange: () => this.showTerm(select.value) },
-      element("option", { value: "" }, "all words …"), Object.keys(glossary.terms).sort((a, b) => a.localeCompare(b)).map((name) => element("option", { value: name }, name)));
-    select.value = current || "";
-    return select;
   }
 
   showTerm(name) {
@@ -249,7 +241,7 @@ const objectName = { pattern: "[a-z0-9]([\\-a-z0-9]{0,61}[a-z0-9])?", title: "lo
 // The acts and faults of the live lab.
 class Actions {
   constructor(post) {
-    Object.assign(this, { post, shared: {} });
+    this.post = post;
     byId("copy").addEventListener("click", async () => {
       await navigator.clipboard.writeText(byId("command-text").textContent);
       byId("copy").textContent = "copied";
@@ -264,9 +256,11 @@ class Actions {
       this.drawn = signature;
       for (const id of ["acts", "faults"]) {
         const actions = lab && lab[id] || [];
-        this.shared[id] = this.sharedFields(actions);
+        // What several actions have is drawn once.
+        const shared = actions.flatMap((action) => action.fields || []).filter((field) => field.shared).slice(0, 1);
+        const common = element("form", { className: "shared", hidden: shared.length === 0, onsubmit: (event) => event.preventDefault() }, shared.map((field) => this.label(field)));
         byId(id).replaceChildren(...actions.length > 0
-          ? [this.shared[id].form, ...actions.map((action) => this.form(id, action, lab.phase === "live"))]
+          ? [common, ...actions.map((action) => this.form(id, action, common, lab.phase === "live"))]
           : [element("p", {}, "This is a recording. In the live lab, every button here does what it says.")]);
       }
     }
@@ -276,19 +270,6 @@ class Actions {
     }
   }
 
-  // sharedFields returns a form with the fields that several actions have, once.
-  sharedFields(actions) {
-    const counts = new Map();
-    for (const field of actions.flatMap((action) => action.fields || [])) {
-      const signature = JSON.stringify(field);
-      counts.set(signature, (counts.get(signature) || 0) + 1);
-    }
-    // A choice belongs beside its button.
-    const fields = [...counts].map(([signature, count]) => ({ field: JSON.parse(signature), count })).filter(({ field, count }) => count >= 3 && !field.options).map(({ field }) => field);
-    const form = element("form", { className: "shared", hidden: fields.length === 0, onsubmit: (event) => event.preventDefault() }, fields.map((field) => this.label(field)));
-    return { form, has: (field) => fields.some((shared) => JSON.stringify(shared) === JSON.stringify(field)) };
-  }
-
   label(field) {
     const common = { name: field.name, "aria-label": field.name, title: field.name };
     return element("label", {}, `${field.label || field.name} `, field.options
@@ -296,15 +277,14 @@ class Actions {
       : element("input", { ...common, type: field.type || "text", value: field.default ?? "", required: true, min: field.min, max: field.max, ...field.type ? {} : objectName, autocomplete: "off", spellcheck: false }));
   }
 
-  form(kind, action, isLive) {
-    const shared = this.shared[kind];
+  form(kind, action, common, isLive) {
     const form = element("form", { data: { name: action.name } },
       element("button", { disabled: !isLive, title: [action.label, action.command].filter(Boolean).join(": ") }, action.label || action.name),
-      (action.fields || []).filter((field) => !shared.has(field)).map((field) => this.label(field)));
+      (action.fields || []).filter((field) => !field.shared).map((field) => this.label(field)));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (!shared.form.reportValidity()) return;
-      const values = Object.fromEntries([...new FormData(shared.form), ...new FormData(form)]);
+      if (!common.reportValidity()) return;
+      const values = Object.fromEntries([...new FormData(common), ...new FormData(form)]);
       const { error, command } = await this.post(`${kind}/${action.name}`, values);
       byId("command-text").textContent = error ? `✕ ${error}` : command;
       byId("command").hidden = false;
