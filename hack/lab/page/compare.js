@@ -5,7 +5,6 @@
 const labVariants = (() => {
   "use strict";
 
-  const shownRows = 120;
   const sides = ["controller", "variant"];
 
   // runs returns the steps of the last time that the scenario of a variant was played: on the controller, and on the variant. A run that has
@@ -77,11 +76,7 @@ const labVariants = (() => {
       if (!isRequest && !["act", "fault", "podExited", "podStarted", "leader"].includes(step.kind) && (!isWrong(step) || isOfRequest)) continue;
       rows.push({ seq: step.seq, at: Date.parse(step.time) - began, stop: step.stop, text: isRequest ? requestText(step, answers.get(step.seq)) : text(step), isWrong: isWrong(step) });
     }
-    if (rows.length <= shownRows) return rows;
-    const at = rows.findIndex((row) => row.isWrong);
-    const part = shownRows / 3;
-    const isShown = (i) => i < part || i >= rows.length - part || at >= 0 && Math.abs(i - at) < part / 2;
-    return rows.flatMap((row, i) => isShown(i) ? [row] : isShown(i - 1) ? [{ text: "…" }] : []);
+    return rows;
   }
 
   function requestText({ verb, resource, object }, answer) {

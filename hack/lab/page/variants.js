@@ -188,7 +188,6 @@ class Variants {
   }
 
   row(variant, row, isMissing) {
-    if (!row.seq) return element("li", {}, row.text);
     return element("li", { className: `${row.stop}${row.isWrong ? " wrong" : ""}` }, element("button", { data: { seq: row.seq }, onclick: () => this.go(variant, row.seq) },
       element("span", { className: "soft" }, `${sinceBegin(row.at)} `), row.isWrong ? element("b", {}, isMissing ? "✓ only the controller: " : "✕ it goes wrong: ") : "", row.text));
   }

@@ -72,25 +72,6 @@ func TestStateOfVariants(t *testing.T) {
 	}
 }
 
-func TestStateOfManyRequests(t *testing.T) {
-	var lines strings.Builder
-	for _, side := range []string{"controller", "variant"} {
-		fmt.Fprintf(&lines, `{"kind":"variant","name":"v","result":%q,"stop":"fault"}`+"\n", side)
-		for i := range 500 {
-			fmt.Fprintf(&lines, `{"kind":"request","stop":"request","verb":"create","resource":"deployments","object":"default/%s-%d"}`+"\n", side, i)
-		}
-		lines.WriteString(`{"kind":"variantEnd","name":"v","stop":"fault"}` + "\n")
-	}
-	engine := newEngine(t, parseSteps(t, lines.String()))
-	got := evaluate(t, engine, `(() => {
-		const [, rows] = labVariants.compare(steps, { id: "v", scenario: { wrong: { step: { object: "default/variant-250" } } } }).traces;
-		return [rows.length < 150, rows.some((row) => row.isWrong), rows[0].text, rows.at(-1).text, rows.filter((row) => row.text === "…").length].join();
-	})()`)
-	if want := "true,true,CREATE deployments variant-0,CREATE deployments variant-499,2"; got != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
-}
-
 // TestRecordingsOfVariants checks that each recording shows where its variant goes wrong.
 func TestRecordingsOfVariants(t *testing.T) {
 	content, err := os.ReadFile("../../variants/catalogue/catalogue.json")
