@@ -18,7 +18,7 @@ import (
 
 // worker is the Web Worker in which the lab runs. worker.js has the other side of its methods.
 type worker struct {
-	cancels sync.Map // context.CancelFunc of the requests under way, by number
+	cancels sync.Map // context.CancelFunc of the requests under way, by ID
 }
 
 // post sends a message to the page.
@@ -60,7 +60,7 @@ func Main(sources fs.FS) {
 		"exited": func(args []js.Value) { go l.Exited(args[0].String(), args[1].String()) },
 		// request(pod, id, method, url, body, respond), where respond(what, value) is called with head, chunk, end or error.
 		"request": func(args []js.Value) {
-			pod, id, method, url, body, respond := args[0].String(), args[1].Int(), args[2].String(), args[3].String(), args[4].String(), args[5]
+			pod, id, method, url, body, respond := args[0].String(), args[1].String(), args[2].String(), args[3].String(), args[4].String(), args[5]
 			ctx, cancel := context.WithCancel(context.Background())
 			w.cancels.Store(id, cancel)
 			go func() {
@@ -70,7 +70,7 @@ func Main(sources fs.FS) {
 				}
 			}()
 		},
-		"abort": func(args []js.Value) { w.abort(args[0].Int()) },
+		"abort": func(args []js.Value) { w.abort(args[0].String()) },
 	}
 	exported := map[string]any{}
 	for name, function := range functions {
@@ -84,7 +84,7 @@ func Main(sources fs.FS) {
 }
 
 // abort ends a request.
-func (w *worker) abort(id int) {
+func (w *worker) abort(id string) {
 	if cancel, ok := w.cancels.LoadAndDelete(id); ok {
 		cancel.(context.CancelFunc)()
 	}

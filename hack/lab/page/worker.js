@@ -147,8 +147,7 @@ function startInstance({ module, args, port, time }) {
 // The API server. Each instance has a port to it.
 function startAPIServer({ module, time }) {
   const ports = new Map();
-  const ids = new Map(); // of the requests of instances
-  let lab = null, lastId = 0, steps = [];
+  let lab = null, instances = 0, steps = [];
   clock.set(time);
   logLines((line) => self.postMessage({ kind: "log", content: line }));
 
@@ -171,18 +170,15 @@ function startAPIServer({ module, time }) {
   globalThis.serve = (functions) => { lab = functions; };
 
   function connect(pod, port) {
+    const instance = ++instances;
     ports.set(pod, port);
     port.onmessage = ({ data }) => {
       if (data.log !== undefined) lab.log(pod, data.log);
       else if (data.exited !== undefined) lab.exited(pod, `exit code ${data.exited}`);
-      else if (data.abort) lab.abort(ids.get(`${pod} ${data.abort}`) || 0);
+      else if (data.abort) lab.abort(`${instance}/${data.abort}`);
       else {
         const { id, method, url, body } = data;
-        ids.set(`${pod} ${id}`, ++lastId);
-        lab.request(pod, lastId, method, url, body, (what, value) => {
-          if (what === "end" || what === "error") ids.delete(`${pod} ${id}`);
-          port.postMessage({ id, what, value });
-        });
+        lab.request(pod, `${instance}/${id}`, method, url, body, (what, value) => port.postMessage({ id, what, value }));
       }
     };
   }
