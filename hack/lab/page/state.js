@@ -173,9 +173,8 @@ const labState = (() => {
       cache.resourceVersion = Math.max(cache.resourceVersion, version(step.resourceVersion));
     },
 
-    handler({ cache, pod, lane, step }) {
+    handler({ cache, step }) {
       cache.handler = { object: step.object, eventType: step.eventType, resourceVersion: step.resourceVersion, seq: step.seq, decisions: [] };
-      pod.lastHandler = lane;
     },
     notEnqueued({ pod, step }) {
       decide(pod, step, { queued: false, why: step.why });
@@ -193,7 +192,7 @@ const labState = (() => {
       wait(pod, step, step.why);
     },
     queueAddAfter({ pod, step }) {
-      if (!isByWorker(pod, step)) decide(pod, step, { queued: true, key: step.key, why: step.why, delay: step.delay });
+      if (!isByWorker(step)) decide(pod, step, { queued: true, key: step.key, why: step.why, delay: step.delay });
       delay(pod, step);
     },
     queueAddRateLimited({ pod, step }) {
@@ -322,13 +321,10 @@ const labState = (() => {
   }
 
   // isByWorker reports whether a worker adds the key that it processes, and not a handler.
-  function isByWorker(pod, step) {
-    return step.kind === "queueAddAfter" && pod.processing.has(step.key) && !step.lane;
-  }
+  const isByWorker = (step) => step.kind === "queueAddAfter" && !step.lane;
 
   function decide(pod, step, decision) {
-    const lane = step.lane || pod.lastHandler;
-    const handler = pod.lanes[lane]?.handler;
+    const handler = pod.lanes[step.lane]?.handler;
     if (handler) handler.decisions = [...handler.decisions, decision].slice(-3);
   }
 
@@ -358,7 +354,7 @@ const labState = (() => {
       if (loop && !loop[stage]) loop[stage] = step.seq;
       return;
     }
-    if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind) && !isByWorker(state.pods.get(step.pod), step)) {
+    if (["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind) && !isByWorker(step)) {
       for (const loop of state.loops.values()) {
         if (!loop.handler || loop.queue || loop.notQueued) continue;
         Object.assign(loop, step.kind === "notEnqueued" ? { notQueued: step.seq, why: step.why } : { queue: step.seq, key: step.key, queuePod: step.pod });
@@ -410,10 +406,8 @@ const labState = (() => {
 
   // travel returns what a step looks like on the picture: which token moves along which arrow, or that only a stop lights up.
   function travel(state, step) {
-    const pod = state.pods.get(step.pod);
     const lane = laneOf(step);
     const at = (name) => `${name}-${lane}`;
-    const by = step.lane || (pod && pod.lastHandler) || "foos";
     const echo = isEcho(state, step) ? "↺ " : "";
     const object = short(step.object), key = short(step.key);
     switch (step.kind) {
@@ -428,10 +422,10 @@ const labState = (() => {
       case "indexerSet": return { arrow: at("set"), label: `${echo}${object} ${step.resourceVersion || ""}` };
       case "indexerReplaced": return { arrow: at("set"), label: `${step.count || 0} objects` };
       case "handler": return { arrow: at("call"), label: `${step.eventType} ${object}` };
-      case "notEnqueued": return { stop: `handler-${by}` };
-      case "queueAdd": return { arrow: `add-${by}`, label: key };
-      case "queueAddAfter": return pod && isByWorker(pod, step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s` }
-        : { arrow: `addAfter-${by}`, label: `${key} in ${step.delay} s` };
+      case "notEnqueued": return { stop: at("handler") };
+      case "queueAdd": return { arrow: at("add"), label: key };
+      case "queueAddAfter": return isByWorker(step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s` }
+        : { arrow: at("addAfter"), label: `${key} in ${step.delay} s` };
       case "queueAddRateLimited": return { arrow: "requeue", label: `${key}: failure ${step.retries}` };
       case "queueReady": return { arrow: "ready", label: key };
       case "queueGet": return { arrow: "get", label: key };

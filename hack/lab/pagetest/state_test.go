@@ -218,7 +218,6 @@ func TestTravel(t *testing.T) {
 	const before = `{"kind":"podStarted"}
 		{"kind":"workersStarted","count":2}
 		{"kind":"queueGet","key":"default/a","worker":2}
-		{"kind":"handler","lane":"deployments","object":"default/a","eventType":"update"}
 		{"kind":"response","verb":"patch","resource":"deployments","object":"default/a","status":200,"resourceVersion":"8"}
 		{"kind":"response","verb":"delete","resource":"deployments","object":"default/b","status":200}
 		{"kind":"response","verb":"delete","resource":"deployments","object":"default/c","status":200}
@@ -230,7 +229,7 @@ func TestTravel(t *testing.T) {
 		{`{"kind":"indexerSet","lane":"deployments","object":"default/b","eventType":"Deleted","resourceVersion":"9"}`, "set-deployments: ↺ b 9"},
 		{`{"kind":"watchEvent","lane":"deployments","object":"default/c","eventType":"DELETED"}`, "watch-deployments: DELETED c"},
 		{`{"kind":"watchEvent","lane":"deployments","object":"default/written","eventType":"ADDED"}`, "watch-deployments: ↺ ADDED written"},
-		{`{"kind":"queueAdd","key":"default/a"}`, "add-deployments: a"},
+		{`{"kind":"queueAdd","key":"default/a","lane":"deployments"}`, "add-deployments: a"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"lane":"deployments","why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write pause"}`, "requeueAfter: AddAfter 1 s"},
