@@ -270,7 +270,7 @@ class Picture {
     this.place(`set-${lane}`, [[fifo.r, fifo.y], [indexer.l, fifo.y]], [(fifo.r + indexer.l) / 2, fifo.y - 5]);
     this.place(`call-${lane}`, [[fifo.x, fifo.b], [fifo.x, handler.t]], [fifo.x + 10, (fifo.b + handler.t) / 2 + 4]);
     const bus = width - (this.narrow ? 18 : 28), reads = width - (this.narrow ? 8 : 11);
-    const over = boxes.queue.t - (this.narrow ? 13 : 13);
+    const over = boxes.queue.t - 13;
     const label = (x) => lane === "foos" ? [x, over - 4] : null;
     this.place(`add-${lane}`, [[handler.r, handler.y], [bus, handler.y], [bus, over], [waiting.r - 22, over], [waiting.r - 22, waiting.t]], label(waiting.r + 4));
     this.place(`addAfter-${lane}`, this.narrow ? [[handler.r, handler.y], [bus, handler.y], [bus, delayed.y], [delayed.r, delayed.y]]
@@ -301,21 +301,10 @@ class Picture {
     up("forget", limiter, right, [limiter.x + right + 22, this.narrow ? worker.t - 4 : under(limiter)]);
   }
 
-  // place draws an arrow along points, with rounded corners, and its label in the middle of a place.
+  // place draws an arrow along points, and its label in the middle of a place.
   place(id, points, label, angle = 0) {
     const arrow = this.arrows.get(id);
-    const radius = 8;
-    let d = `M${points[0]}`;
-    for (let i = 1; i < points.length; i++) {
-      const [x, y] = points[i];
-      if (i === points.length - 1) {
-        d += `L${x},${y}`;
-        break;
-      }
-      const before = towards(points[i], points[i - 1], radius), after = towards(points[i], points[i + 1], radius);
-      d += `L${before}Q${x},${y} ${after}`;
-    }
-    arrow.path.setAttribute("d", d);
+    arrow.path.setAttribute("d", `M${points.join("L")}`);
     arrow.label.style.display = label ? "" : "none";
     if (label) {
       arrow.label.setAttribute("text-anchor", "middle");
@@ -417,13 +406,6 @@ class Picture {
 
 // countAt is where on their way arrows have their count that share a part of it with others.
 const countAt = { "add-foos": 0.2, "addAfter-foos": 0.35, "add-deployments": 0.8, "addAfter-deployments": 0.55, "read-foos": 0.25, "read-deployments": 0.4 };
-
-// towards returns the point at a distance from one point in the direction of another.
-function towards([x, y], [toX, toY], distance) {
-  const length = Math.hypot(toX - x, toY - y) || 1;
-  const part = Math.min(distance, length / 2) / length;
-  return [x + (toX - x) * part, y + (toY - y) * part];
-}
 
 // middle shortens a text by leaving out what is in its middle.
 function middle(text, length) {
