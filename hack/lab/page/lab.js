@@ -174,10 +174,7 @@
 
   function drawPods() {
     const pods = [...player.state.pods.values()].sort((a, b) => a.name.localeCompare(b.name));
-    const signature = JSON.stringify([pods.map((pod) => [pod.name, pod.state, pod.leader]), shownPod()]);
-    if (byId("pods").dataset.drawn === signature) return;
-    byId("pods").dataset.drawn = signature;
-    byId("pods").replaceChildren(...pods.map((pod) => {
+    update(byId("pods"), pods.map((pod) => {
       const role = pod.state === "exited" ? "✕ ended" : pod.state === "frozen" ? "❄ frozen" : pod.leader ? "● leader" : "○ standby";
       return element("button", { "aria-pressed": String(pod.name === shownPod()), data: { pod: pod.name, state: pod.state, leader: String(pod.leader) }, title: "Show this pod",
         onclick: () => { chosenPod = pod.name; redraw(); } }, `pod ${pod.name}: ${role}`);

@@ -36,29 +36,24 @@ class Detail {
   draw(state, pod) {
     const step = this.step();
     const stop = this.selected ? this.selected.stop : step && step.stop;
-    const sets = pod && stop === "queue" ? JSON.stringify([[...pod.waiting.keys()], [...pod.processing], [...pod.delayed.keys()]]) : "";
-    const signature = [sets, stop, step && step.seq, this.term, this.selected && this.selected.key, step && JSON.stringify(labState.loopOf(state, step.seq))].join();
-    if (signature === this.drawn) return;
-    this.drawn = signature;
     const about = glossary.stops[stop];
     if (!about) {
-      this.root.replaceChildren(element("h2", {}, "Select a stop"), element("p", {}, "Each box of the picture, each item in it and each step below can be selected."));
+      update(this.root, element("h2", {}, "Select a stop"), element("p", {}, "Each box of the picture, each item in it and each step below can be selected."));
       return;
     }
     const terms = about.terms;
     const term = this.term && glossary.terms[this.term] ? this.term : null;
-    this.root.replaceChildren(...[
+    update(this.root,
       element("h2", {}, about.title, this.selected ? element("button", { title: "Follow the steps again (escape)", onclick: () => this.select(null) }, "follow") : ""),
       element("p", {}, about.text),
       pod && stop === "queue" ? queuePicture(pod) : null,
-      ...this.aboutItem(pod),
-      ...(this.selected && !this.selected.seq && !this.selected.key ? [element("dl", {}, (about.arrows || []).flatMap(([arrow, text]) =>
-        [element("dt", {}, arrow), element("dd", {}, text)]))] : []),
-      ...(step ? this.aboutStep(state, step) : []),
+      this.aboutItem(pod),
+      this.selected && !this.selected.seq && !this.selected.key &&
+        element("dl", {}, (about.arrows || []).map(([arrow, text]) => [element("dt", {}, arrow), element("dd", {}, text)])),
+      step && this.aboutStep(state, step),
       element("h3", {}, "Glossary"),
       element("div", { className: "terms" }, terms.map((name) => element("button", { "aria-pressed": String(name === term), onclick: () => this.showTerm(name) }, name))),
-      ...(term ? this.aboutTerm(term) : []),
-    ].filter(Boolean));
+      term && this.aboutTerm(term));
   }
 
   // step is the one to show: the selected one, or the last one that concerns the selected stop or key.
@@ -94,8 +89,8 @@ class Detail {
       element("p", {}, sentence(state, step)),
       step.code ? element("p", {}, element("code", {}, step.code)) : null,
       step.raw ? element("pre", { tabIndex: 0, "aria-label": "The log line or message" }, readable(step.raw)) : null,
-      ...(loop ? this.aboutLoop(loop) : []),
-    ].filter(Boolean);
+      loop && this.aboutLoop(loop),
+    ];
   }
 
   // aboutLoop shows the way of a write from the request to the sync that follows its echo.
@@ -111,7 +106,7 @@ class Detail {
       const step = loop[stage] && find(loop[stage]);
       if (!step) return element("li", { className: "open" }, `○ ${text}`);
       const after = response ? step.at - response.at : 0;
-      return element("li", {}, element("button", { onclick: () => this.onGo(step.seq) }, `● ${text} `, element("span", { className: "soft" }, stage === "response" ? "" : `${after < 0 ? "−" : "+"}${seconds(Math.abs(after))}`)));
+      return element("li", {}, element("button", { data: { seq: step.seq }, onclick: () => this.onGo(step.seq) }, `● ${text} `, element("span", { className: "soft" }, stage === "response" ? "" : `${after < 0 ? "−" : "+"}${seconds(Math.abs(after))}`)));
     }))];
   }
 

@@ -12,8 +12,20 @@ function element(tag, properties = {}, ...children) {
     else if (name in created && !name.includes("-")) created[name] = value;
     else created.setAttribute(name, value === true ? "" : value);
   }
-  created.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  append(created, children);
   return created;
+}
+
+const append = (parent, children) => parent.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+
+// update gives an element other children. Those that look the same stay, with the focus that they may have; so what a button does must show in it.
+function update(root, ...children) {
+  const fresh = root.cloneNode(false);
+  append(fresh, children);
+  if (fresh.isEqualNode(root)) return;
+  const focused = root.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  root.replaceChildren(...fresh.childNodes);
+  if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
 // svg creates an element of a drawing.
@@ -29,7 +41,6 @@ const byId = (id) => document.getElementById(id);
 class Picture {
   constructor(onSelect) {
     this.root = byId("picture");
-    this.drawn = new Map(); // What the bodies show, to leave them alone if that does not change.
     this.counts = new Map(); // Arrow -> steps that were shown together, and until when.
     this.lit = [];
     this.arrows = new Map();
@@ -45,14 +56,8 @@ class Picture {
 
   // Boxes.
 
-  body(id, signature, build) {
-    const text = JSON.stringify(signature);
-    if (this.drawn.get(id) === text) return;
-    this.drawn.set(id, text);
-    const body = byId(id).querySelector(".body");
-    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    body.replaceChildren(...[build()].flat());
-    if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  body(id, ...children) {
+    update(byId(id).querySelector(".body"), children);
   }
 
   chip(key, label, { low = false, guess = false, title = key } = {}) {
@@ -64,8 +69,8 @@ class Picture {
     const shown = items.length > limit ? items.slice(0, Math.max(1, limit - 1)) : items;
     return [
       ...shown.map((item) => this.chip(item.key, label(item), options(item))),
-      items.length > shown.length && element("span", { className: "more" }, `+ ${items.length - shown.length}`),
-    ].filter(Boolean);
+      ...(items.length > shown.length ? [element("span", { className: "more" }, `+ ${items.length - shown.length}`)] : []),
+    ];
   }
 
   // rows shows at most two items, or one and how many more there are, one below the other.
@@ -85,17 +90,15 @@ class Picture {
     const faults = [...state.faults.keys()];
     // Writes of this pod whose echo its watch has not delivered yet.
     const onTheWay = (lane) => labState.loops(state).filter((loop) => pod && loop.pod === pod.name && loop.lane === lane && !loop.event).map((loop) => loop.resourceVersion);
-    const signature = [labState.lanes.map(onTheWay), state.newest, labState.lanes.map((lane) => state.stored[lane].size), state.act && state.act.seq, pod && [pod.name, pod.requests], faults];
-    this.body("api-server", signature, () => [
-      ...labState.lanes.map((lane) => element("div", {},
+    this.body("api-server",
+      labState.lanes.map((lane) => element("div", {},
         element("div", {}, `${lane === "foos" ? "Foos" : "Deployments"}: `, element("b", {}, String(state.stored[lane].size))),
         element("div", { className: "rv soft" }, "newest rv ", element("b", { id: `newest-${lane}` }, state.newest[lane] ? String(state.newest[lane]) : "–")),
         onTheWay(lane).length > 0 && element("div", { className: "soft", title: onTheWay(lane).join(", ") }, `↺ ${onTheWay(lane).length} own ${onTheWay(lane).length === 1 ? "write" : "writes"} not back yet`))),
       element("div", {},
         faults.map((fault) => element("div", { className: "badge alarm" }, fault)),
         state.act ? element("div", { title: state.act.raw || "" }, element("span", { className: "soft" }, "last act: "), state.act.what || state.act.name) : null,
-        element("div", { className: "soft" }, pod ? `${pod.requests} requests of pod ${pod.name}` : "")),
-    ]);
+        element("div", { className: "soft" }, pod ? `${pod.requests} requests of pod ${pod.name}` : "")));
   }
 
   drawLane(state, pod, lane) {
@@ -103,24 +106,22 @@ class Picture {
     const events = cache ? cache.reflector.events : 0;
     const watching = cache ? labState.watchOf(state, pod, lane) : "none";
     const isCut = watching === "ended" || watching === "cut";
-    this.body(`reflector-${lane}`, [watching, events], () => [
-      element("div", {}, {
-        none: element("span", { className: "soft" }, "not started"),
-        listing: "lists",
-        watching: "watches",
-        held: element("span", { className: "badge alarm" }, "events held"),
-        cut: element("span", { className: "badge alarm" }, "watch cut"),
-        ended: element("span", { className: "badge alarm" }, "watch ended"),
-      }[watching]),
-    ]);
+    this.body(`reflector-${lane}`, element("div", {}, {
+      none: element("span", { className: "soft" }, "not started"),
+      listing: "lists",
+      watching: "watches",
+      held: element("span", { className: "badge alarm" }, "events held"),
+      cut: element("span", { className: "badge alarm" }, "watch cut"),
+      ended: element("span", { className: "badge alarm" }, "watch ended"),
+    }[watching]));
     byId(`reflector-${lane}`).querySelector("h2 span").textContent = cache ? `${events} events` : "";
     const fifo = cache ? cache.fifo : [];
-    this.body(`fifo-${lane}`, [fifo.length, fifo[0]], () => fifo.length === 0 ? element("span", { className: "soft" }, "empty") : element("div", { className: "row" },
+    this.body(`fifo-${lane}`, fifo.length === 0 ? element("span", { className: "soft" }, "empty") : element("div", { className: "row" },
       this.chips(fifo.map((item) => ({ ...item, key: item.object || item.eventType })), 1,
         (item) => `${item.eventType} ${item.object ? brief(item.object) : item.count ?? ""}`, (item) => ({ guess: true, title: `${item.eventType} ${item.object || ""}` }))));
     const stale = cache ? labState.isStale(state, pod, lane) : false;
     const objects = cache ? cache.objects : new Map();
-    this.body(`indexer-${lane}`, [[...objects].slice(0, 2), objects.size], () => cache ? element("div", { className: "row" }, element("b", {}, String(objects.size)),
+    this.body(`indexer-${lane}`, cache ? element("div", { className: "row" }, element("b", {}, String(objects.size)),
       this.chips([...objects].map(([key, resourceVersion]) => ({ key, resourceVersion })), 2,
         (item) => `${brief(item.key)} ${item.resourceVersion || ""}`, (item) => ({ title: `${item.key} ${item.resourceVersion || ""}` })))
       : element("span", { className: "soft" }, "empty"));
@@ -132,7 +133,7 @@ class Picture {
     byId(`of-${lane}`).textContent = stale ? ` of ${state.newest[lane]}` : "";
     const handler = cache && cache.handler;
     const isDeciding = handler && handler.seq === state.seq;
-    this.body(`handler-${lane}`, [handler, isDeciding], () => handler ? [
+    this.body(`handler-${lane}`, handler ? [
       element("div", { title: handler.object }, element("b", {}, handler.eventType), ` ${brief(handler.object)}`,
         element("span", { className: "soft rv" }, ` rv ${handler.resourceVersion || "–"}`)),
       element("div", { title: (handler.decisions.at(-1) || {}).why }, handler.decisions.length ? decision(handler.decisions.at(-1)) : element("span", { className: "soft" }, isDeciding ? "decides …" : "∅ nothing queued")),
@@ -152,7 +153,7 @@ class Picture {
     byId("queue-sum").textContent = pod && pod.state === "exited" ? "gone with the process" : !pod || (pod.workers.length === 0 && waiting.length === 0) ? "none on a standby"
       : waiting.length > 0 ? `${changes} ${changes === 1 ? "change" : "changes"}, ${waiting.length} ${waiting.length === 1 ? "key" : "keys"}`
         : "a key waits at most once";
-    this.body("processing", [processing.length, processing.slice(0, 2)], () => processing.length === 0 ? element("span", { className: "soft" }, "none")
+    this.body("processing", processing.length === 0 ? element("span", { className: "soft" }, "none")
       : this.rows(processing, (item) => `${brief(item.key)} #${item.worker || "?"}${item.again > 0 ? " again" : ""}`, (item) => ({
         title: `${item.key}, worker ${item.worker || "?"}${item.again > 0 ? `; was added ${item.again} times while it is processed: Done queues it once` : ""}`,
       })));
@@ -163,23 +164,21 @@ class Picture {
           : this.chips(items, 2, (item) => brief(item.key) + (item.changes > 1 ? ` ×${item.changes}` : ""),
             (item) => ({ low: priority === "low", title: `${item.key}: ${item.changes} changes, 1 key (${item.reasons.join("; ")})` })));
     };
-    const first = ["high", "low"].map((priority) => waiting.filter((item) => item.priority === priority)).map((items) => [items.length, items.slice(0, 2)]);
-    this.body("waiting", first, () => [row("high"), row("low")]);
+    this.body("waiting", row("high"), row("low"));
     const left = (item) => Math.max(0, item.due - now) / 1000;
     const time = (s) => s >= 10 ? `${Math.round(s)} s` : s >= 0.1 ? `${s.toFixed(1)} s` : `${Math.round(1000 * s)} ms`;
     const text = (item) => `${brief(item.key)} in ${time(left(item))}${item.changes > 1 ? ` ×${item.changes}` : ""}`;
-    this.body("delayed", [delayed.length, delayed.slice(0, 2).map((item) => [item, text(item)])], () => delayed.length === 0 ? element("span", { className: "soft" }, "none")
+    this.body("delayed", delayed.length === 0 ? element("span", { className: "soft" }, "none")
       : this.rows(delayed, text, (item) => ({ title: `${item.key}: ${item.reasons.join("; ")}` })));
-    this.body("limiter", [failures.length, failures.slice(0, 2)], () => failures.length === 0 ? element("span", { className: "soft" }, "no failures")
+    this.body("limiter", failures.length === 0 ? element("span", { className: "soft" }, "no failures")
       : this.rows(failures, (item) => `${brief(item.key)} ×${item.count}`, (item) => ({ title: `${item.key}: ${item.count} failures so far` })));
   }
 
   drawWorkers(pod) {
     const workers = pod ? pod.workers : [];
-    this.body("worker", [workers, pod && pod.state], () => workers.length === 0
+    this.body("worker", workers.length === 0
       ? element("span", { className: "soft" }, pod && pod.state === "exited" ? "the process has ended" : "none: this pod does not lead")
-      : [...workers.slice(0, 3).map((worker) => this.drawWorker(worker)),
-        workers.length > 3 && element("span", { className: "soft" }, `+ ${workers.length - 3} workers`)].filter(Boolean));
+      : [workers.slice(0, 3).map((worker) => this.drawWorker(worker)), workers.length > 3 && element("span", { className: "soft" }, `+ ${workers.length - 3} workers`)]);
   }
 
   drawWorker(worker) {
@@ -397,9 +396,8 @@ class Picture {
   }
 
   select(id, key) {
-    for (const old of this.root.querySelectorAll(".selected")) old.classList.remove("selected");
+    for (const old of this.root.querySelectorAll(":is(.stop, .cell).selected")) old.classList.remove("selected");
     if (id && byId(id)) byId(id).classList.add("selected");
-    if (this.key !== key) this.drawn.clear();
     this.key = key;
   }
 }
