@@ -175,7 +175,7 @@ site: build-lab ## Write the lab and the documentation to dist/site, for any sta
 test-lab: ## Test the lab, except for what a browser shows of its page.
 	go test $(RACE) ./hack/lab
 	go -C hack/lab/site test ./...
-	go -C hack/lab/pagetest test -run 'TestState|TestTravel|TestRecording$$|TestChecks' .
+	go -C hack/lab/pagetest test -count=1 -run 'TestState|TestTravel|TestRecording$$|TestChecks' .
 
 .PHONY: test-lab-page
 test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
