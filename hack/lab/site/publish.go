@@ -189,7 +189,7 @@ func writePages(root, dir, repository string, addMermaid func(root, dir string) 
 func (d document) render(content []byte, link func(destination string) string) ([]byte, error) {
 	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(html.WithUnsafe())) // The documents are our own.
-	tree := markdown.Parser().Parse(text.NewReader(content), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
+	tree := markdown.Parser().Parse(text.NewReader(content))
 	title := ""
 	err := ast.Walk(tree, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		switch node := node.(type) {
@@ -238,31 +238,6 @@ func (d document) link(destination string, targets map[string]string, repository
 	}
 	return filepath.ToSlash(relative)
 }
-
-// anchors gives headings the anchors that GitHub gives them.
-type anchors map[string]bool
-
-// Generate implements parser.IDs.
-func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
-	anchor := strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case strings.ContainsRune("-_", r), '0' <= r && r <= '9', 'a' <= r && r <= 'z':
-			return r
-		}
-		return -1
-	}, strings.ToLower(string(value)))
-	unique := anchor
-	for n := 1; a[unique]; n++ {
-		unique = fmt.Sprintf("%s-%d", anchor, n)
-	}
-	a[unique] = true
-	return []byte(unique)
-}
-
-// Put implements parser.IDs.
-func (a anchors) Put(value []byte) { a[string(value)] = true }
 
 // diagrams draws the diagrams of a page.
 const diagrams = `for (const code of document.querySelectorAll("code.language-mermaid")) {
