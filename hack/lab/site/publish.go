@@ -4,15 +4,12 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -273,33 +270,17 @@ func (l library) add(root, dir string) error {
 	if err != nil {
 		return fmt.Errorf("npm pack %s: %w; install npm", l.name, err)
 	}
-	content, err := os.ReadFile(filepath.Join(packages, strings.TrimSpace(string(name))))
+	archive := filepath.Join(packages, strings.TrimSpace(string(name)))
+	content, err := os.ReadFile(archive)
 	if err != nil {
 		return err
 	}
 	if checksum := fmt.Sprintf("%x", sha256.Sum256(content)); checksum != l.checksum {
 		return fmt.Errorf("%s has the checksum %s, want %s", l.name, checksum, l.checksum)
 	}
-	script, err := extract(content, l.file)
+	script, err := exec.Command("tar", "-xzOf", archive, l.file).Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("tar -xzOf %s %s: %w", archive, l.file, err)
 	}
 	return os.WriteFile(filepath.Join(dir, l.target), script, 0o644)
-}
-
-// extract returns a file of a compressed archive.
-func extract(archive []byte, name string) ([]byte, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		return nil, err
-	}
-	for files := tar.NewReader(reader); ; {
-		header, err := files.Next()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if header.Name == name {
-			return io.ReadAll(files)
-		}
-	}
 }
