@@ -12,9 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -65,9 +63,7 @@ func run(ctx context.Context, root, address, site, repository string) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // Ctrl-C ends builds, too.
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	page := "http://" + listener.Addr().String()
-	fmt.Fprintf(os.Stderr, "The lab is at %s\nPress Ctrl-C to stop.\n", page)
-	openBrowser(page)
+	fmt.Fprintf(os.Stderr, "The lab is at http://%s\nPress Ctrl-C to stop.\n", listener.Addr())
 	go func() {
 		<-ctx.Done()
 		server.Close()
@@ -76,19 +72,4 @@ func run(ctx context.Context, root, address, site, repository string) error {
 		return err
 	}
 	return nil
-}
-
-// openBrowser opens a page in a browser, where there is one.
-func openBrowser(page string) {
-	command := "xdg-open"
-	switch {
-	case runtime.GOOS == "darwin":
-		command = "open"
-	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
-		return
-	}
-	opener := exec.Command(command, page)
-	if opener.Start() == nil {
-		go opener.Wait()
-	}
 }
