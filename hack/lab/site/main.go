@@ -19,12 +19,12 @@ import (
 
 func main() {
 	root := flag.String("root", ".", "`directory` of the project")
-	address := flag.String("address", "127.0.0.1:0", "`address` to serve the page at, on 127.0.0.1")
+	port := flag.Int("port", 0, "`port` of 127.0.0.1 to serve the page at; 0 is any free one")
 	site := flag.String("site", "", "only write the lab and the documentation to a `directory`, for a static host")
 	repository := flag.String("repository", "https://github.com/kubernetes/sample-controller", "`URL` of the repository, for the links of the site")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	err := run(ctx, *root, *address, *site, *repository)
+	err := run(ctx, *root, *port, *site, *repository)
 	if ctx.Err() != nil {
 		err = nil // Interrupted, as intended.
 	}
@@ -36,14 +36,7 @@ func main() {
 }
 
 // run builds the lab and writes its site or, if there is no directory for that, serves its page until ctx is done.
-func run(ctx context.Context, root, address, site, repository string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	if host != "127.0.0.1" {
-		return errors.New("-address must be on 127.0.0.1: whoever reaches the page can make this machine build variants")
-	}
+func run(ctx context.Context, root string, port int, site, repository string) error {
 	b, err := newBuilder(root)
 	if err != nil {
 		return err
@@ -54,7 +47,8 @@ func run(ctx context.Context, root, address, site, repository string) error {
 	if site != "" {
 		return writeSite(b, site, repository)
 	}
-	listener, err := net.Listen("tcp", address)
+	// Only on this machine: whoever reaches the page can make it build variants.
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return err
 	}
