@@ -52,7 +52,11 @@ func writeSite(b *builder, dir, repository string) error {
 	if err := checkLoad(dir); err != nil {
 		return err
 	}
-	return writePages(b.root, filepath.Join(dir, "docs"), repository, mermaid.add)
+	docs := filepath.Join(dir, "docs")
+	if err := writePages(b.root, docs, repository); err != nil {
+		return err
+	}
+	return mermaid.add(b.root, docs)
 }
 
 // compress writes the module with zstd, with which it is a third smaller than with gzip, and version.json.
@@ -118,9 +122,8 @@ var pageTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <nav><a href="{{.Top}}../">lab</a> <a href="{{.Top}}index.html">documentation</a></nav>
 <main>
 {{.Content}}</main>
-{{if .HasDiagrams}}<script src="{{.Top}}mermaid.min.js"></script>
 <script src="{{.Top}}diagrams.js"></script>
-{{end}}</body>
+</body>
 </html>
 `))
 
@@ -142,9 +145,8 @@ func documents(root string) ([]document, error) {
 	return all, err
 }
 
-// writePages writes the documentation as HTML. What is not part of it is linked in the repository at a URL. addMermaid is called if there are
-// diagrams.
-func writePages(root, dir, repository string, addMermaid func(root, dir string) error) error {
+// writePages writes the documentation as HTML. What is not part of it is linked in the repository at a URL.
+func writePages(root, dir, repository string) error {
 	all, err := documents(root)
 	if err != nil {
 		return err
@@ -153,7 +155,6 @@ func writePages(root, dir, repository string, addMermaid func(root, dir string) 
 	for _, d := range all {
 		targets[d.source] = d.target
 	}
-	hasDiagrams := false
 	for _, d := range all {
 		content, err := os.ReadFile(filepath.Join(root, d.source))
 		if err != nil {
@@ -163,7 +164,6 @@ func writePages(root, dir, repository string, addMermaid func(root, dir string) 
 		if err != nil {
 			return err
 		}
-		hasDiagrams = hasDiagrams || bytes.Contains(page, []byte("diagrams.js"))
 		if err := os.MkdirAll(filepath.Join(dir, path.Dir(d.target)), 0o755); err != nil {
 			return err
 		}
@@ -171,13 +171,8 @@ func writePages(root, dir, repository string, addMermaid func(root, dir string) 
 			return err
 		}
 	}
-	if hasDiagrams {
-		if err := addMermaid(root, dir); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "diagrams.js"), []byte(diagrams), 0o644); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(dir, "diagrams.js"), []byte(diagrams), 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "docs.css"), stylesheet, 0o644)
 }
@@ -210,7 +205,6 @@ func (d document) render(content []byte, link func(destination string) string) (
 	}
 	err = pageTemplate.Execute(&page, map[string]any{
 		"Title": title, "Content": template.HTML(body.String()), "Top": strings.Repeat("../", strings.Count(d.target, "/")),
-		"HasDiagrams": bytes.Contains(body.Bytes(), []byte(`class="language-mermaid"`)),
 	})
 	return page.Bytes(), err
 }
@@ -236,14 +230,16 @@ func (d document) link(destination string, targets map[string]string, repository
 	return filepath.ToSlash(relative)
 }
 
-// diagrams draws the diagrams of a page.
-const diagrams = `for (const code of document.querySelectorAll("code.language-mermaid")) {
-  const diagram = document.createElement("pre");
-  diagram.className = "mermaid";
-  diagram.textContent = code.textContent;
-  code.parentElement.replaceWith(diagram);
+// diagrams loads mermaid in a page with diagrams, and draws them.
+const diagrams = `if (document.querySelector("code.language-mermaid")) {
+  const script = document.createElement("script");
+  script.src = new URL("mermaid.min.js", document.currentScript.src);
+  script.onload = () => {
+    mermaid.initialize({ startOnLoad: false, theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "neutral" });
+    mermaid.run({ querySelector: "code.language-mermaid" });
+  };
+  document.head.append(script);
 }
-mermaid.initialize({ theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "neutral" });
 `
 
 // library is a script of a package that npm downloads.

@@ -160,9 +160,7 @@ var (
 func TestPages(t *testing.T) {
 	dir := t.TempDir()
 	const repository = "https://example.com/repository"
-	if err := writePages(root, dir, repository, func(_, dir string) error {
-		return os.WriteFile(filepath.Join(dir, "mermaid.min.js"), nil, 0o644)
-	}); err != nil {
+	if err := writePages(root, dir, repository); err != nil {
 		t.Fatal(err)
 	}
 	all, err := documents(root)
