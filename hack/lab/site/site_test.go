@@ -4,10 +4,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,29 +61,6 @@ func TestServer(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		if w.Code != test.code || !strings.Contains(w.Body.String(), test.content) {
 			t.Errorf("%s %s of %s from %q: %d %.200s", test.method, test.path, test.host, test.origin, w.Code, w.Body)
-		}
-	}
-}
-
-func TestVariantsHaveCode(t *testing.T) {
-	b := newTestBuilder(t)
-	if _, err := b.buildVariant(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a variant that does not exist: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // Nothing is compiled.
-	for _, v := range b.variants {
-		if _, err := b.buildVariant(ctx, v.ID); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", v.ID, err)
-		}
-		files, err := v.Files(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, content := range files {
-			if got, err := os.ReadFile(filepath.Join(b.dir, "changed", name)); string(got) != string(content) {
-				t.Errorf("%s does not change %s (%v)", v.ID, name, err)
-			}
 		}
 	}
 }
