@@ -111,7 +111,17 @@ const glossary = (() => {
     text: "A fault that the lab injects between the controller and the API server or into a process, or what follows for the process." };
   stops.exercise = { title: "Exercise", terms: [], text: "The lab has seen what an exercise asks for." };
 
-  // The terms by name, each with a text and code, the places in the code. They are sections of docs/reference/client-go.md.
+  // The terms by name, each with the elements that explain it.
   const terms = {};
-  return { stops, terms, load: (all) => Object.assign(terms, all) };
+
+  // load takes the terms from a page of the documentation: from each section the first paragraph, with a link to the rest.
+  function load(html, url) {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    for (const link of page.links) Object.assign(link, { href: new URL(link.getAttribute("href"), url), target: "_blank" });
+    for (const { id, textContent: name, nextElementSibling: text } of page.querySelectorAll("h3:has(+ p)")) {
+      terms[name] = [element("h4", {}, element("a", { href: `${url}#${id}`, target: "_blank" }, name)), text];
+    }
+  }
+
+  return { stops, terms, load };
 })();

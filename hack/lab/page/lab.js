@@ -334,9 +334,10 @@
     requestAnimationFrame(frame);
   }
 
-  for (const [name, panel] of [["exercises", exercises], ["variants", variants], ["glossary", glossary]]) {
+  for (const [name, panel] of [["exercises", exercises], ["variants", variants]]) {
     fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
   }
+  fetch("docs/reference/client-go.html").then(async (response) => { glossary.load(await response.text(), response.url); redraw(); });
   startCluster();
   redraw();
   requestAnimationFrame(frame);

@@ -53,7 +53,7 @@ class Detail {
       step && this.aboutStep(state, step),
       element("h3", {}, "Glossary"),
       element("div", { className: "terms" }, terms.map((name) => element("button", { "aria-pressed": String(name === term), onclick: () => this.showTerm(name) }, name))),
-      term && this.aboutTerm(term));
+      term && glossary.terms[term].map((part) => part.cloneNode(true)));
   }
 
   // step is the one to show: the selected one, or the last one that concerns the selected stop or key.
@@ -110,12 +110,6 @@ class Detail {
     }))];
   }
 
-  aboutTerm(name) {
-    const { text, code } = glossary.terms[name];
-    return [
-      element("p", {}, element("b", {}, name), ": ", text),
-      ...code.map((reference) => element("p", {}, element("code", {}, reference))),
-    ];
   }
 
   showTerm(name) {

@@ -253,9 +253,12 @@ func TestReplay(t *testing.T) {
 	if detail := p.text("#detail"); !contains(detail, "default/a", "is added again when its delay has elapsed", "GLOSSARY") {
 		t.Errorf("detail of a key: %s", detail)
 	}
-	p.click("#indexer-foos h2 button")
-	if detail := p.text("#detail"); !contains(detail, "Indexer", "Listers read it") {
-		t.Errorf("detail of the Indexer: %s", detail)
+	p.click("#reflector-foos h2 button")
+	if detail := p.text("#detail"); !contains(detail, "Reflector", "Lists all objects", "It knows nothing about the controller.") {
+		t.Errorf("detail of the Reflector: %s", detail)
+	}
+	if links := p.get(`[...document.querySelectorAll("#detail a")].map((link) => link.pathname + link.hash).join()`); links != "/docs/reference/client-go.html#reflector,/docs/reference/client-go.html#bookmarks-and-watchlist" {
+		t.Errorf("the links of the term: %v", links)
 	}
 	p.press(kb.Escape)
 

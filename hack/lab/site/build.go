@@ -80,15 +80,11 @@ func (b *builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	terms, err := readGlossary(b.root)
-	if err != nil {
-		return err
-	}
 	if err := os.WriteFile(filepath.Join(b.dir, "wasm_exec.js"), runtime, 0o644); err != nil {
 		return err
 	}
 	for name, value := range map[string]any{
-		"glossary": terms, "variants": b.variants,
+		"variants": b.variants,
 		"version": newVersion(content, len(content), true),
 	} {
 		content, err := json.Marshal(value)

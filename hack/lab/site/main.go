@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,9 @@ func run(ctx context.Context, root string, port int, site, repository string) er
 	}
 	if site != "" {
 		return writeSite(b, site, repository)
+	}
+	if err := writePages(b.root, filepath.Join(b.dir, "docs"), repository); err != nil {
+		return err
 	}
 	// Only on this machine: whoever reaches the page can make it build variants.
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))

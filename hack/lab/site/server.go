@@ -34,6 +34,7 @@ func newHandler(b *builder, host string) http.Handler {
 			http.ServeFile(w, r, module)
 		}
 	})
+	mux.Handle("GET /docs/", built)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		if info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(r.URL.Path))); err == nil && !info.IsDir() {
 			built.ServeHTTP(w, r)

@@ -19,6 +19,9 @@ import (
 
 const root = "../../.."
 
+// glossaryFile is the document whose sections are the terms of the page.
+const glossaryFile = "docs/reference/client-go.md"
+
 // newTestBuilder returns a builder whose output is in a temporary directory.
 func newTestBuilder(t *testing.T) *builder {
 	t.Helper()
@@ -96,6 +99,25 @@ func TestExercisesAreComplete(t *testing.T) {
 		hasChoices := len(e.Choices) > 1 && e.Answer >= 0 && e.Answer < len(e.Choices)
 		if hasChoices == (e.Number != nil) || e.Title == "" || e.Task == "" || e.Question == "" || e.Explanation == "" {
 			t.Errorf("%s is not complete", e.ID)
+		}
+	}
+}
+
+// TestTermsOfStops verifies that the documentation has each term that the page offers for a stop of the picture.
+func TestTermsOfStops(t *testing.T) {
+	documentation, err := os.ReadFile(filepath.Join(root, glossaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile("../page/glossary.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range regexp.MustCompile(`terms: \[([^\]]+)\]`).FindAllStringSubmatch(string(script), -1) {
+		for _, name := range strings.Split(list[1], ", ") {
+			if !strings.Contains(string(documentation), "\n### "+strings.Trim(name, `"`)+"\n") {
+				t.Errorf("%s has no section %s", glossaryFile, name)
+			}
 		}
 	}
 }
