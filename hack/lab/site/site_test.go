@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,9 +17,6 @@ import (
 )
 
 const root = "../../.."
-
-// glossaryFile is the document whose sections are the terms of the page.
-const glossaryFile = "docs/reference/client-go.md"
 
 // newTestBuilder returns a builder whose output is in a temporary directory.
 func newTestBuilder(t *testing.T) *builder {
@@ -68,56 +64,33 @@ func TestServer(t *testing.T) {
 	}
 }
 
-func TestExercisesAreComplete(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(root, "hack/lab/page/exercises.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []struct {
-		ID, Title, Task, Question, Explanation, Misunderstanding string
-		Choices                                                  []string
-		Answer                                                   int
-		Number                                                   *int // to enter, without choices
-	}
-	if err := json.Unmarshal(content, &all); err != nil {
-		t.Fatal(err)
-	}
-	terms, err := os.ReadFile(filepath.Join(root, glossaryFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	anchors := []string{""}
-	for line := range strings.Lines(string(terms)) {
-		if heading, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
-			anchors = append(anchors, "#"+strings.ReplaceAll(strings.ToLower(strings.TrimSpace(heading)), " ", "-"))
+// TestTerms verifies that the documentation has the terms that the page offers for a stop of the picture, and those that the exercises name.
+func TestTerms(t *testing.T) {
+	const file = "docs/reference/client-go.md"
+	find := func(name, expression string) (found []string) {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, e := range all {
-		if !slices.Contains(anchors, e.Misunderstanding) {
-			t.Errorf("%s: %s has no %s", e.ID, glossaryFile, e.Misunderstanding)
+		for _, match := range regexp.MustCompile(expression).FindAllStringSubmatch(string(content), -1) {
+			found = append(found, match[1])
 		}
-		hasChoices := len(e.Choices) > 1 && e.Answer >= 0 && e.Answer < len(e.Choices)
-		if hasChoices == (e.Number != nil) || e.Title == "" || e.Task == "" || e.Question == "" || e.Explanation == "" {
-			t.Errorf("%s is not complete", e.ID)
+		if len(found) == 0 {
+			t.Errorf("%s has nothing like %s", name, expression)
 		}
+		return found
 	}
-}
-
-// TestTermsOfStops verifies that the documentation has each term that the page offers for a stop of the picture.
-func TestTermsOfStops(t *testing.T) {
-	documentation, err := os.ReadFile(filepath.Join(root, glossaryFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := os.ReadFile("../page/glossary.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range regexp.MustCompile(`terms: \[([^\]]+)\]`).FindAllStringSubmatch(string(script), -1) {
-		for _, name := range strings.Split(list[1], ", ") {
-			if !strings.Contains(string(documentation), "\n### "+strings.Trim(name, `"`)+"\n") {
-				t.Errorf("%s has no section %s", glossaryFile, name)
+	terms := find(file, `(?m)^### (.+)\n\n[^|-]`) // with a text
+	for _, list := range find("hack/lab/page/glossary.js", `terms: \[([^\]]+)\]`) {
+		for _, term := range strings.Split(list, ", ") {
+			if !slices.Contains(terms, strings.Trim(term, `"`)) {
+				t.Errorf("%s has no section %s", file, term)
 			}
+		}
+	}
+	for _, anchor := range find("hack/lab/page/exercises.json", `"misunderstanding": "#([^"]+)"`) {
+		if !slices.ContainsFunc(terms, func(term string) bool { return strings.ReplaceAll(strings.ToLower(term), " ", "-") == anchor }) {
+			t.Errorf("%s has no section %s", file, anchor)
 		}
 	}
 }
