@@ -85,7 +85,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	for name, value := range map[string]any{
 		"variants": b.variants,
-		"version": newVersion(content, len(content), true),
+		"version":  newVersion(content, len(content), true),
 	} {
 		content, err := json.Marshal(value)
 		if err != nil {

@@ -119,10 +119,7 @@ func TestCode(t *testing.T) {
 	}
 }
 
-var (
-	tags = regexp.MustCompile(`<(a|link|script|img)\b[^>]*?\b(href|src)="([^"]*)"`)
-	ids  = regexp.MustCompile(`\bid="([^"]*)"`)
-)
+var tags = regexp.MustCompile(`<(a|link|script|img)\b[^>]*?\b(href|src)="([^"]*)"`)
 
 // TestPages follows each link of the documentation, and verifies that the pages load nothing from elsewhere.
 func TestPages(t *testing.T) {
@@ -164,7 +161,7 @@ func TestPages(t *testing.T) {
 				if name != "" {
 					linked = read(path.Join(path.Dir(d.target), name))
 				}
-				if anchor != "" && !slices.ContainsFunc(ids.FindAllStringSubmatch(linked, -1), func(id []string) bool { return id[1] == anchor }) {
+				if anchor != "" && !strings.Contains(linked, ` id="`+anchor+`"`) {
 					t.Errorf("%s: there is no %s", d.source, tag[3])
 				}
 			}
