@@ -78,6 +78,13 @@ func (p *page) playVariant(id string) {
 	p.openVariant(id)
 	p.eventually("that it can be run", `document.querySelector("#variants .run:enabled") !== null`)
 	p.click("#variants .run")
+	p.eventually("the run of the variant", fmt.Sprintf(`lab.player.steps.some((step) => step.kind === "variant" && step.result === "variant" && step.name === %q)`, id))
+	if boxes := p.get(overflowing); boxes != "" {
+		p.Errorf("overflow while the scenario is played: %s", boxes)
+	}
+	p.shoot("variant-runs")
+	p.click("#acts form[data-name=create] button")
+	p.eventually("that nobody else acts", shows("#command-text", "The scenario of a variant is being played."))
 	p.eventually("the scenario of "+id, fmt.Sprintf(`lab.player.steps.some((step) => step.kind === "variantEnd" && step.stop === "fault" && step.name === %q)`, id)+
 		` && document.querySelector("#variants .phase")?.innerText === "The variant runs instead of the controller."`)
 }

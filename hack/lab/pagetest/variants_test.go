@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // runsOfTwo are two runs of a scenario: the controller creates, and the variant creates twice and never patches.
@@ -163,29 +162,15 @@ func TestRecordedVariant(t *testing.T) {
 func TestVariant(t *testing.T) {
 	p := openLab(t)
 	p.open(fmt.Sprint(p.get("location.href")), 1280, 720, "light")
-	p.openVariant("no-done")
+	p.playVariant("no-done")
+	p.eventually("the comparison", `document.querySelector("#variant table") !== null && !document.querySelector("#variant").hidden`)
+	p.checkComparison()
 	if text := p.text("#variant"); !contains(text, "Why does the workqueue have to know?", "defer c.workqueue.Done") {
 		t.Errorf("the variant: %s", text)
 	}
-	clicked := time.Now()
-	p.eventually("that it can be run", `document.querySelector("#variants .run") !== null`)
-	p.click("#variants .run")
-	p.eventually("the variant", `lab.player.steps.some((step, i) => step.kind === "workersStarted" && lab.player.steps.slice(0, i).some((before) => before.kind === "variant" && before.result === "variant"))`)
-	t.Logf("the variant runs %v after the click", time.Since(clicked))
-	p.click("#acts form[data-name=create] button")
-	p.eventually("that nobody else acts", shows("#command-text", "The scenario of a variant is being played."))
-	if boxes := p.get(overflowing); boxes != "" {
-		t.Errorf("overflow while the scenario is played: %s", boxes)
-	}
-	p.shoot("variant-runs")
-	p.eventually("the comparison", `document.querySelector("#variant table") !== null && !document.querySelector("#variant").hidden`)
-	p.checkComparison()
 	p.shoot("variant")
 	if badge := p.text("#replaced"); !contains(badge, "no-done", "back to the controller") {
 		t.Errorf("the badge: %s", badge)
-	}
-	if phase := p.text("#variants .phase"); phase != "The variant runs instead of the controller." {
-		t.Errorf("the phase: %s", phase)
 	}
 	p.click("#back-to-controller")
 	p.eventually("the controller", `document.querySelector("#replaced").hidden`)
