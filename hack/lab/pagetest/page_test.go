@@ -127,7 +127,7 @@ func TestReplay(t *testing.T) {
 	p.stepUntil("a request on its arrow", `document.querySelector("#tokens .token.wire")?.textContent.startsWith("CREATE") === true`)
 	p.stepUntil("the echo of a write", `document.querySelector("#tokens .token.wire")?.textContent.startsWith("↺") === true`)
 	p.stepUntil("a key that was added again", shows("#processing", "again"))
-	p.stepUntil("a delay", shows("#delayed", " in "))
+	p.stepUntil("a delay", shows("#delayed", "a in "))
 	p.click("#delayed .chip")
 	if detail := p.text("#detail"); !contains(detail, "default/a", "is added again when its delay has elapsed", "GLOSSARY") {
 		t.Errorf("detail of a key: %s", detail)
