@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp/kb"
 )
 
 func contains(text string, parts ...string) bool {
@@ -120,48 +118,4 @@ func openLab(t *testing.T) *page {
 	p.eventually("the leader", shows("#pods", "pod a: ● leader"))
 	p.catchUp()
 	return p
-}
-
-// TestLive clicks through a live lab, and reads the picture.
-func TestLive(t *testing.T) {
-	p := openLab(t)
-
-	// Create.
-	p.do("acts", "create", map[string]string{"name": "a", "deploymentName": "a", "replicas": "1"})
-	if command := p.text("#command-text"); !contains(command, "kubectl create") {
-		t.Errorf("the command of the act: %s", command)
-	}
-	p.receive("the Deployment", `step.kind === "response" && step.verb === "create" && step.status === 201`)
-	p.stepUntil("the event on the watch", `document.querySelector("#tokens .token.wire")?.textContent === "ADDED a"`)
-	p.stepUntil("the Foo in the Indexer", shows("#indexer-foos", "a "))
-	p.stepUntil("the decision of the handler", shows("#handler-foos", "a queued: added"))
-	p.stepUntil("the key in the queue", shows("#waiting", "a"))
-	p.stepUntil("the key at a worker", shows("#worker", "read Foo"))
-	p.stepUntil("that the cache has no Deployment", shows("#worker", "no Deployment cached"))
-	p.stepUntil("the write", shows("#worker", "CREATE deployments"))
-	p.shoot("live-create")
-	p.settle(1)
-	for _, lane := range []string{"foos", "deployments"} {
-		if light := p.text("#light-" + lane); light != "✓ current" {
-			t.Errorf("%s after the creation: %s", lane, light)
-		}
-		if newest, cached := p.text("#newest-"+lane), p.text("#cached-"+lane); newest != cached {
-			t.Errorf("the newest of %s is %s, the cached one %s", lane, newest, cached)
-		}
-	}
-
-	p.click("#play")
-	p.eventually("that nothing differs", shows("#caption", "Idle: nothing differs."))
-	p.click("#play")
-
-	// Scale, and the loop of the write.
-	p.do("acts", "scale", map[string]string{"name": "a", "replicas": "3"})
-	p.settle(3)
-	p.get(`lab.go(lab.player.steps.findLast((step) => step.kind === "response" && step.verb === "patch" && step.resource === "deployments" && step.status === 200).seq)`)
-	p.catchUp()
-	if loop := p.text("#detail"); !contains(loop, "THE LOOP OF THIS WRITE", "● patch deployments", "● its echo in the watch", "● in the Indexer", "● handler", "● key queued", "● sync") {
-		t.Errorf("the loop of the patch: %s", loop)
-	}
-	p.shoot("live-loop")
-	p.press(kb.Escape)
 }

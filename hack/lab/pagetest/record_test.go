@@ -9,19 +9,53 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 var record = flag.String("record", "", "`directory` to write the recordings of the page to")
 
-// TestRecordings lets the controller live through what the recording shows, and checks that each of its writes comes back through the watch.
-// With -record it writes the recording, and those of all variants.
+// TestRecordings lets the controller live through what the recording shows, reads the picture, and checks that each of its writes comes back
+// through the watch. With -record it writes the recording, and those of all variants.
 func TestRecordings(t *testing.T) {
 	p := openLab(t)
 	p.get("lab.cluster.changeSpeed(1), 0")
+	began := p.get("lab.player.position")
 	p.on("create")
+	if command := p.text("#command-text"); !contains(command, "kubectl create") {
+		t.Errorf("the command of the act: %s", command)
+	}
 	p.settle(1)
+	p.get(fmt.Sprintf("lab.player.seek(%v), 0", began))
+	p.stepUntil("the event on the watch", `document.querySelector("#tokens .token.wire")?.textContent === "ADDED a"`)
+	p.stepUntil("the Foo in the Indexer", shows("#indexer-foos", "a "))
+	p.stepUntil("the decision of the handler", shows("#handler-foos", "a queued: added"))
+	p.stepUntil("the key in the queue", shows("#waiting", "a"))
+	p.stepUntil("the key at a worker", shows("#worker", "read Foo"))
+	p.stepUntil("that the cache has no Deployment", shows("#worker", "no Deployment cached"))
+	p.stepUntil("the write", shows("#worker", "CREATE deployments"))
+	p.shoot("live-create")
+	p.catchUp()
+	for _, lane := range []string{"foos", "deployments"} {
+		if light := p.text("#light-" + lane); light != "✓ current" {
+			t.Errorf("%s after the creation: %s", lane, light)
+		}
+		if newest, cached := p.text("#newest-"+lane), p.text("#cached-"+lane); newest != cached {
+			t.Errorf("the newest of %s is %s, the cached one %s", lane, newest, cached)
+		}
+	}
+	p.click("#play")
+	p.eventually("that nothing differs", shows("#caption", "Idle: nothing differs."))
+	p.catchUp()
 	p.scale("3")
 	p.settle(3)
+	p.get(`lab.go(lab.player.steps.findLast((step) => step.kind === "response" && step.verb === "patch" && step.resource === "deployments" && step.status === 200).seq)`)
+	p.catchUp()
+	if loop := p.text("#detail"); !contains(loop, "THE LOOP OF THIS WRITE", "● patch deployments", "● its echo in the watch", "● in the Indexer", "● handler", "● key queued", "● sync") {
+		t.Errorf("the loop of the patch: %s", loop)
+	}
+	p.shoot("live-loop")
+	p.press(kb.Escape)
 	p.on("deleteDeployment")
 	p.settle(3)
 	p.fault("cutWatch", "lane", "deployments")
