@@ -220,7 +220,7 @@ func TestFaults(t *testing.T) {
 	p.fault("slow", "milliseconds", "500")
 	p.scale("3")
 	p.receive("a slow response", isPatched+" && step.duration > 0.5")
-	p.stepUntil("the fault", shows("#api-server", "slow"))
+	p.stepUntil("the fault", shows("#api-server", "slow")+` && document.querySelector("#faults .on[data-name=slow]") !== null`)
 	p.fault("slow", "milliseconds", "0")
 	p.settle(3)
 	p.checkPicture()
