@@ -83,30 +83,20 @@ func (b *builder) build(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(b.dir, "wasm_exec.js"), runtime, 0o644); err != nil {
 		return err
 	}
-	for name, value := range map[string]any{
-		"variants": b.variants,
-		"version":  newVersion(content, len(content), true),
-	} {
-		content, err := json.Marshal(value)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(b.dir, name+".json"), content, 0o644); err != nil {
-			return err
-		}
+	all, err := json.Marshal(b.variants)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err := os.WriteFile(filepath.Join(b.dir, "variants.json"), all, 0o644); err != nil {
+		return err
+	}
+	return writeVersion(b.dir, content, len(content), true)
 }
 
-// version says what the page loads.
-type version struct {
-	SHA256     string `json:"sha256"`     // of the module
-	Compressed int    `json:"compressed"` // how many bytes of it are loaded
-	Build      bool   `json:"build"`      // whether there is a server that builds variants
-}
-
-func newVersion(module []byte, compressed int, build bool) version {
-	return version{fmt.Sprintf("%x", sha256.Sum256(module)), compressed, build}
+// writeVersion says which module the page loads, how many bytes of it are loaded, and whether there is a server that builds variants.
+func writeVersion(dir string, module []byte, compressed int, build bool) error {
+	content := fmt.Sprintf(`{"sha256": "%x", "compressed": %d, "build": %t}`, sha256.Sum256(module), compressed, build)
+	return os.WriteFile(filepath.Join(dir, "version.json"), []byte(content), 0o644)
 }
 
 // buildVariant builds the module of a variant, and returns its path. The error is fs.ErrNotExist if there is no such variant.

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -70,11 +69,7 @@ func (b *builder) compress(dir string) error {
 		return err
 	}
 	compressed := encoder.EncodeAll(module, nil)
-	version, err := json.Marshal(newVersion(module, len(compressed), false))
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "version.json"), version, 0o644); err != nil {
+	if err := writeVersion(dir, module, len(compressed), false); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lab.wasm.zst"), compressed, 0o644); err != nil {
