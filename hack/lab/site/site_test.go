@@ -81,9 +81,9 @@ func TestTerms(t *testing.T) {
 		return found
 	}
 	terms := find(file, `(?m)^### (.+)\n\n[^|-]`) // with a text
-	for _, list := range find("hack/lab/page/glossary.js", `terms: \[([^\]]+)\]`) {
-		for _, term := range strings.Split(list, ", ") {
-			if !slices.Contains(terms, strings.Trim(term, `"`)) {
+	for _, list := range find("hack/lab/page/glossary.js", `terms: \["([^\]]+)"\]`) {
+		for _, term := range strings.Split(list, `", "`) {
+			if !slices.Contains(terms, term) {
 				t.Errorf("%s has no section %s", file, term)
 			}
 		}
