@@ -174,7 +174,7 @@ site: build-lab ## Write the lab and the documentation to dist/site, for any sta
 .PHONY: test-lab
 test-lab: ## Test the lab, except for what a browser shows of its page.
 	go test $(RACE) ./hack/lab
-	go -C hack/lab/site test ./...
+	go -C hack/lab/site test -count=1 ./...
 	go -C hack/lab/pagetest test -count=1 -run 'TestState|TestTravel|TestRecording$$|TestChecks' .
 
 .PHONY: test-lab-page

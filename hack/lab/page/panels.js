@@ -110,8 +110,6 @@ class Detail {
     }))];
   }
 
-  }
-
   showTerm(name) {
     this.term = name === this.term ? null : name;
     this.onChange();
