@@ -1,8 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election runs client-go's leader election, and sends no write once another instance may be the leader.
-// It is no fence: a write that was sent in time may reach the API server after another instance has taken over.
+// Package election runs client-go's leader election, and sends no write once another instance may lead.
+// It is no fence: a write that was sent in time may reach the API server after another one has taken over.
 package election
 
 import (
@@ -216,15 +216,15 @@ func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRec
 
 func (l *observedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := time.Now()
-	return l.wrote(ctx, "create", record.HolderIdentity, sent, l.Interface.Create(ctx, record))
+	return l.responded(ctx, "create", record.HolderIdentity, sent, l.Interface.Create(ctx, record))
 }
 
 func (l *observedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := time.Now()
-	return l.wrote(ctx, "update", record.HolderIdentity, sent, l.Interface.Update(ctx, record))
+	return l.responded(ctx, "update", record.HolderIdentity, sent, l.Interface.Update(ctx, record))
 }
 
-func (l *observedLock) wrote(ctx context.Context, verb, holder string, sent time.Time, err error) error {
+func (l *observedLock) responded(ctx context.Context, verb, holder string, sent time.Time, err error) error {
 	l.observeForbidden(ctx, verb, err)
 	switch {
 	case err == nil && holder == l.Identity():
