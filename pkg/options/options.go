@@ -207,7 +207,8 @@ func (o *Options) SetUpLogging() error {
 // the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
 	paths := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths, WarnIfAllMissing: true}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths}
+	rules.WarnIfAllMissing = true
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: o.Master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err = loader.ClientConfig()

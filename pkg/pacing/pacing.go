@@ -26,8 +26,8 @@ const (
 	overrideDelay = 2 * time.Second
 )
 
-// Pacer paces the writes of Deployments, each for each generation of its Foo: the first write is made at once,
-// and each that the API server accepts or rejects starts the next pause, of 1 s, 2 s, and so on up to 1000 s.
+// Pacer paces the writes of Deployments, each for each generation of its Foo: the first is made at once, and
+// each that the API server accepts or rejects starts the next pause, of 1 s, 2 s, and so on up to 1000 s.
 type Pacer struct {
 	pauses       *flowcontrol.Backoff
 	enqueueAfter func(foo cache.ObjectName, delay time.Duration)
@@ -51,7 +51,8 @@ func id(foo *samplev1alpha1.Foo, deploymentName string) string {
 func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) bool {
 	id := id(foo, deploymentName)
 	if p.pauses.IsInBackOffSinceUpdate(id, time.Now()) {
-		klog.FromContext(ctx).V(4).Info("Not writing Deployment before the end of the write pause", "pause", p.pauses.Get(id))
+		klog.FromContext(ctx).V(4).Info("Not writing Deployment before the end of the write pause",
+			"pause", p.pauses.Get(id))
 		return false
 	}
 	return true

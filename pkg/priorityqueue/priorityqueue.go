@@ -69,7 +69,7 @@ func (q highPriority[T]) Add(item T) {
 	q.TypedInterface.Add(item)
 }
 
-// lowPriority is a workqueue of pointers, which are all different: of equal items, a delaying queue keeps one.
+// lowPriority is a workqueue of pointers, which all differ: of equal items, a delaying queue keeps one.
 type lowPriority[T comparable] struct {
 	workqueue.TypedInterface[*T] // Nothing is added to it.
 	queue                        workqueue.TypedInterface[T]
