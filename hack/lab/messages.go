@@ -74,7 +74,7 @@ var messages = map[string]message{
 
 // inSync returns the message of a sync about a Foo or a Deployment.
 func inSync(lane, result, what string) message {
-	return message{stop: "sync", kind: "sync", lane: lane, object: strings.TrimSuffix(lane, "s"), result: result, what: what}
+	return message{stop: "sync", kind: "sync", lane: lane, object: map[string]string{foos: "foo", deployments: "deployment"}[lane], result: result, what: what}
 }
 
 // deploymentReasons are how the reasons begin for which the handlers of Deployments enqueue a Foo.
@@ -163,7 +163,7 @@ func (t *tracer) traceLine(p *pod, l line) {
 	s := Step{
 		Source: logged, Stop: m.stop, Kind: m.kind, Pod: p.name, Key: l.text("foo"), Object: l.text(m.object),
 		ResourceVersion: l.text("resourceVersion"), What: cmp.Or(l.expand(m.what), l.message), Why: l.text(m.why), Result: m.result,
-		Lane: m.lane, Code: caller(t.sources, l.caller), Raw: l.raw, Error: l.text("err"),
+		Lane: m.lane, Code: t.code(l.caller), Raw: l.raw, Error: l.text("err"),
 	}
 	if m.object == "" && s.ResourceVersion != "" && s.Lane == "" {
 		s.Object = cmp.Or(l.text("object"), l.text("deployment"), l.text("foo"))

@@ -31,3 +31,11 @@ func caller(sources fs.FS, caller string) string {
 	}
 	return caller
 }
+
+// code returns the file, line and function of a caller.
+func (t *tracer) code(of string) string {
+	if _, ok := t.callers[of]; !ok {
+		t.callers[of] = caller(t.sources, of)
+	}
+	return t.callers[of]
+}

@@ -37,7 +37,8 @@ const timerDelay = 100 * time.Millisecond
 
 // tracer turns records into steps. What no record shows it infers from the state that it keeps of each instance.
 type tracer struct {
-	sources fs.FS // the code of this project
+	sources fs.FS             // the code of this project
+	callers map[string]string // what caller has returned, which takes milliseconds in a browser
 	now     time.Time
 	seq     int64
 	steps   []Step // not taken yet
@@ -72,7 +73,7 @@ type delivered struct {
 }
 
 func newTracer(sources fs.FS) *tracer {
-	return &tracer{sources: sources, pods: map[string]*pod{}, owners: map[string]string{}}
+	return &tracer{sources: sources, callers: map[string]string{}, pods: map[string]*pod{}, owners: map[string]string{}}
 }
 
 func (t *tracer) pod(name string) *pod {

@@ -37,7 +37,9 @@ var acts = []action{
 	{
 		Name: "scale", Label: "Scale it", Command: "kubectl scale foo/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do:     func(l *Lab, v values) error { return l.patch(foos, v["name"], `{"replicas":`+v["replicas"]+`}`) },
+		do: func(l *Lab, v values) error {
+			return l.patch(foos, v["name"], fmt.Sprintf(`{"replicas":%d}`, v.number("replicas")))
+		},
 	},
 	{
 		Name: "rename", Label: "Rename its Deployment",
@@ -88,7 +90,9 @@ var acts = []action{
 	{
 		Name: "scaleDeployment", Label: "Scale a Deployment", Command: "kubectl scale deployment/{name} --replicas={replicas}",
 		Fields: []field{objectField, replicasField},
-		do:     func(l *Lab, v values) error { return l.patch(deployments, v["name"], `{"replicas":`+v["replicas"]+`}`) },
+		do: func(l *Lab, v values) error {
+			return l.patch(deployments, v["name"], fmt.Sprintf(`{"replicas":%d}`, v.number("replicas")))
+		},
 	},
 	{
 		Name: "editDeployment", Label: "Edit a Deployment's image", Command: "kubectl set image deployment/{name} " + container + "=apache",

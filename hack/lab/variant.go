@@ -33,6 +33,7 @@ func (l *Lab) stop() {
 		l.revoked, l.injections, l.delay = "", nil, 0
 		clear(l.lasting)
 	})
+	l.record(Step{Source: wire, Stop: "fault", Kind: "faultsEnd", What: "all faults end"})
 }
 
 // run starts the controller or, if it is not empty, a variant.

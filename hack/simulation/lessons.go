@@ -116,6 +116,9 @@ var Lessons = []Lesson{
 		w.act("scale", 0, 1)
 		w.expect(5*soon, "the Deployment of the Foo is not scaled", func() bool { return w.hasReplicas(0, 2) })
 		w.sleep(5 * soon)
+		if w.hasFailed() {
+			return
+		}
 		leader := w.requested(since, writesDeployments)[0].client
 		isOther := func(r *Request) bool { return writesDeployments(r) && r.client != leader }
 		if len(w.requested(since, isOther)) > 0 {

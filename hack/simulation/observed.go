@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -45,6 +46,9 @@ func (c Cluster) Create(resource string, o *object) error {
 
 // Patch applies a merge patch to a Foo, or a strategic merge patch to another object, as a user.
 func (c Cluster) Patch(resource string, name types.NamespacedName, patch string) error {
+	if !json.Valid([]byte(patch)) {
+		return apierrors.NewBadRequest("the patch is not JSON")
+	}
 	return c.server.write(user, "patch", resource, &metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, json.RawMessage(patch))
 }
 

@@ -60,7 +60,7 @@ func (unobserved) Lag(string) time.Duration               { return 0 }
 func (unobserved) Event(string, watch.EventType, *object) {}
 func (unobserved) Ended(*Request)                         {}
 
-// Connection is the connection of a client to the API server. It is a http.RoundTripper.
+// Connection is the connection of a client to the API server. It is an http.RoundTripper.
 type Connection struct {
 	server   *server
 	client   string
@@ -141,6 +141,9 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 		return nil, events, err
 	}
 	result, err = c.server.do(r)
+	if f.kill {
+		c.Break()
+	}
 	if err := c.pause(ctx, latency+f.after, all); err != nil {
 		return nil, nil, err
 	}
@@ -204,7 +207,7 @@ func (c *Connection) pause(ctx context.Context, duration time.Duration, resource
 // path is that of an object or of a list, with a namespace or without, or that of the version.
 var path = regexp.MustCompile(`^(?:/api|/apis/[^/]+)?(?:/v[0-9][^/]*(?:/namespaces/([^/]+))?)?/([^/]+)/?([^/]*)/?([^/]*)$`)
 
-// parse returns the request behind a HTTP request.
+// parse returns the request behind an HTTP request.
 func (c *Connection) parse(httpRequest *http.Request) (*Request, error) {
 	match := path.FindStringSubmatch(httpRequest.URL.Path)
 	if match == nil {

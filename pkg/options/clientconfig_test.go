@@ -30,7 +30,7 @@ func writeKubeconfig(t *testing.T, name, server, namespace string) string {
 	return path
 }
 
-func TestLoad(t *testing.T) {
+func TestClientConfig(t *testing.T) {
 	first := writeKubeconfig(t, "first", "https://first:6443", "apps")
 	second := writeKubeconfig(t, "second", "https://second:6443", "")
 	odd := writeKubeconfig(t, "odd"+string(filepath.ListSeparator)+"name", "https://odd:6443", "")
@@ -55,27 +55,29 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 {
-				t.Errorf("Load() = %s, %s, QPS %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
+				t.Errorf("ClientConfig() = %s, %s, QPS %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
 			}
 		})
 	}
 }
 
-func TestLoadErrors(t *testing.T) {
+func TestClientConfigErrors(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", "/does/not/exist/either")
 	for kubeconfig, want := range map[string]string{
-		"":                "set -kubeconfig",
+		"":                `set -kubeconfig=$HOME/.kube/config or KUBECONFIG, which is "/does/not/exist/either"`,
 		"/does/not/exist": "check -kubeconfig",
 		os.Args[0]:        "check -kubeconfig", // Not a kubeconfig.
 	} {
 		if _, _, err := (&Options{Kubeconfig: kubeconfig}).ClientConfig(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Load(%q) = %v, want %q", kubeconfig, err, want)
+			t.Errorf("ClientConfig() with -kubeconfig=%q = %v, want %q", kubeconfig, err, want)
 		}
 	}
 }
 
 // client-go's default for request bodies of built-in resources is protobuf, which not every server and proxy accepts.
 func TestContentTypes(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
 	var request http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request = r.Header

@@ -206,16 +206,16 @@ func (o *Options) SetUpLogging() error {
 // kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without any of them, those of
 // the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
-	paths := filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	environment := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	paths := filepath.SplitList(environment)
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths}
-	rules.WarnIfAllMissing = true
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: o.Master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err = loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, "", errors.New("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, " +
-			"or run in a Pod with the token of its service account")
+		return nil, "", fmt.Errorf("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, "+
+			"which is %q, or run in a Pod with the token of its service account", environment)
 	case err != nil:
 		return nil, "", fmt.Errorf("the kubeconfig cannot be used; check -kubeconfig and KUBECONFIG: %w", err)
 	}

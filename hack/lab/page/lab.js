@@ -188,6 +188,13 @@
     return cluster.post(path, body);
   }
 
+  // reset reports whether the cluster was reset.
+  async function reset() {
+    const { error } = await post("reset", {});
+    if (error) byId("caption").textContent = `✕ ${error}`;
+    return !error;
+  }
+
   // Sources of steps.
 
   const parse = (text) => text.split("\n").filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
@@ -261,9 +268,9 @@
       player.seek(player.steps.length);
       play();
     },
-    reset: () => post("reset", {}),
+    reset,
     async guide() {
-      await post("reset", {});
+      if (!await reset()) return;
       goLive();
       play();
       tour.begin(0);

@@ -276,6 +276,9 @@ const labState = (() => {
       if (lasts) state.faults.set(key, step);
       else state.faults.delete(key);
     },
+    faultsEnd({ state }) {
+      state.faults.clear();
+    },
     podStarted({ pod }) {
       Object.assign(pod, newPod(pod.name));
     },

@@ -55,21 +55,24 @@ class Variants {
   }
 
   async play(running, id, side, { flags, steps }) {
-    let since = this.newest();
     await this.post(`variants/${id}`, { action: "begin", side, flags });
+    let since = this.last({ kind: "variant" });
     await this.until(running, since, { kind: "workersStarted" }, 30);
     for (const { act, fault, fields = {}, until, wait } of steps) {
+      this.check(running);
       if (act || fault) {
-        since = this.newest();
         await this.post(act ? `acts/${act}` : `faults/${fault}`, fields);
+        since = this.last({ kind: act ? "act" : "fault" });
       } else {
         await this.until(running, since, until, wait);
       }
     }
+    this.check(running);
     await this.post(`variants/${id}`, { action: "end" });
   }
 
-  newest() { return this.live().at(-1)?.seq ?? 0; }
+  // last returns the number of the last live step that has some values.
+  last(values) { return this.live().findLast((step) => labState.matches(step, values)).seq; }
 
   async post(path, body) {
     const { error } = await this.cluster.post(path, body);

@@ -275,4 +275,13 @@ func TestFaults(t *testing.T) {
 	p.click("#now")
 	p.settle(2)
 	p.checkPicture()
+
+	p.fault("slow", "milliseconds", "500")
+	p.receive("the fault", `step.kind === "fault" && step.name === "slow"`)
+	p.click("#reset")
+	p.eventually("its end", `lab.player.steps.findLastIndex((step) => step.kind === "faultsEnd") > lab.player.steps.findLastIndex((step) => step.name === "slow")`)
+	p.catchUp()
+	if p.get("lab.state.faults.size") != 0.0 {
+		t.Errorf("faults that last after a reset: %v", p.get("[...lab.state.faults.keys()].join()"))
+	}
 }
