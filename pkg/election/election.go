@@ -127,7 +127,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 // release waits for the writes in flight and then releases the Lease if this instance holds it. That of
 // client-go does not compare the holder: a process that was suspended would take the Lease from a new one.
 func (e *Elector) release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RetryPeriod)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RenewDeadline)
 	defer cancel()
 	if e.lock.renewed.Swap(nil) == nil { // From now on writes fail.
 		return nil // This instance does not hold the Lease, as far as it knows.

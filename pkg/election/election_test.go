@@ -357,8 +357,8 @@ func TestReleaseWaitsForWrites(t *testing.T) {
 		takes      time.Duration
 		wantHolder string
 	}{
-		"short": {options.RetryPeriod / 2, ""},
-		"long":  {2 * options.RetryPeriod, "one"},
+		"short": {options.RenewDeadline / 2, ""},
+		"long":  {2 * options.RenewDeadline, "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
