@@ -153,7 +153,7 @@ func TestRecordedVariant(t *testing.T) {
 
 	// Not every variant has a scenario.
 	p.openVariant("release-at-once")
-	if text := p.text("#variants .controls") + p.text("#variant"); !contains(text, "show the picture", "Stalled") || contains(text, "play the recording") {
+	if text := p.text("#variants .controls") + p.text("#variant"); !contains(text, "show the picture", "What happens, and why") || contains(text, "play the recording") {
 		t.Errorf("a variant that is not recorded: %s", text)
 	}
 }
