@@ -194,7 +194,7 @@ func TestVariant(t *testing.T) {
 		for _, side := range []string{"controller", "variant"} {
 			f.handle("variants/v", `{"action":"begin","side":"`+side+`","flags":["-x"]}`, "")
 			f.handle("acts/create", `{"name":"a"}`, "")
-			time.Sleep(2 * time.Second) // In the bubble: the Deployment is available.
+			time.Sleep(2 * time.Second) // By the fake clock of the bubble: the Deployment is available.
 			f.handle("variants/v", `{"action":"end"}`, "")
 		}
 		var ends []string

@@ -93,7 +93,7 @@ func TestStaleCacheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		store, _, _ := newTestStore("9", "9")
 		store.WroteAt(owner, foos, "10")
-		time.Sleep(staleCacheTimeout - time.Nanosecond)
+		time.Sleep(staleCacheTimeout - time.Nanosecond) // By the fake clock of the bubble.
 		if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 			t.Errorf("EnsureReady() = %v just before the timeout, want %v", err, ErrStale)
 		}
