@@ -129,7 +129,7 @@ func (w *walk) run() {
 	w.calm()
 	w.waitUntilReconciled(convergenceTimeout)
 	w.sleep(quietTime)
-	w.waitUntilReconciled(soon) // A deposed leader may have written a status meanwhile. See delayOf.
+	w.waitUntilReconciled(soon) // A deposed leader may have written a status meanwhile. See judgeState.
 	w.steadyState("nothing changes", steadyTime, func(r *Request) bool { return r.Verb != "watch" })
 
 	w.lock.Lock()
@@ -178,25 +178,15 @@ func (w *walk) calm() {
 }
 
 func (w *walk) waitUntilReconciled(timeout time.Duration) {
-	var foo, differs string
-	for start := time.Now(); time.Since(start) < timeout+w.delayOf(foo) && !w.hasFailed(); w.sleep(100 * time.Millisecond) {
-		if foo, differs = w.judgeState(); differs == "" {
+	for start := time.Now(); !w.hasFailed(); w.sleep(100 * time.Millisecond) {
+		differs, delay := w.judgeState()
+		if differs == "" {
 			return
 		}
+		if time.Since(start) >= timeout+delay {
+			w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
+		}
 	}
-	w.violated("how soon", "%s after the last action or fault %s", timeout, differs)
-}
-
-// delayOf is how much longer it may take until the status of a Foo is right if another instance than the leader has written the last one: the
-// leader may have got it after it had begun to lead, or it was written before the other instance could know. The next resync repairs that. The
-// first one of a leader comes after two periods if its informers were started earlier than its handlers were added.
-func (w *walk) delayOf(foo string) time.Duration {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	if i := w.reporter[foo]; i != nil && (!i.leads || w.instance(i.client) != i) {
-		return 2 * ResyncPeriod
-	}
-	return 0
 }
 
 // sleep lets time pass, at most until a promise is broken.
