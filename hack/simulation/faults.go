@@ -115,9 +115,7 @@ var faultKinds = []kind{
 	}},
 	{"undo", 2, func(w *walk, s step) string {
 		name := deploymentName(s.target)
-		w.lock.Lock()
-		w.undone[name] = time.Now().Add(s.duration(8 * time.Second))
-		w.lock.Unlock()
+		w.undoChanges(name, s.duration(8*time.Second))
 		return fmt.Sprintf("for %s, another client undoes each change of the replicas of Deployment %s", s.duration(8*time.Second), name)
 	}},
 

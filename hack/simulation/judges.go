@@ -37,11 +37,13 @@ type knowledge struct {
 	identity string
 	leads    bool
 	since    time.Time // since when leads is so
+	led      time.Time // when leads was so for the first time
 	renewed  time.Time // when the last request that renewed the Lease was sent
 	objects  map[string]known
 	read     map[string]time.Time // by the name of a Foo, when the last live read of it was sent
 	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
 	open     map[*Request]string  // the requests without a response, and which Foo each is for
+	failed   map[string]int       // by the name of a Foo, how many requests for it have failed since its status was written
 	counts   map[string]int       // of requests and events, for their ids
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 }
@@ -86,7 +88,14 @@ func (i *instance) responded(r *Request, result *object, err error) {
 	} else if r.Resource == deployments && r.IsWrite() {
 		delete(i.read, i.open[r]) // The next write needs a live read of its own.
 	}
+	foo := i.open[r]
 	delete(i.open, r)
+	switch {
+	case err == nil && r.Resource == foos && r.IsWrite():
+		delete(i.failed, foo)
+	case err != nil && foo != "":
+		i.failed[foo]++
+	}
 	switch {
 	case r.Resource == leases:
 		i.observeLease(r, result, err)
@@ -111,6 +120,9 @@ func (i *instance) observeLease(r *Request, lease *object, err error) {
 	leads := err == nil && i.identity != "" && holderOf(lease) == i.identity
 	if leads != i.leads {
 		i.leads, i.since = leads, time.Now()
+	}
+	if leads && i.led.IsZero() {
+		i.led = time.Now()
 	}
 	if leads && r.IsWrite() {
 		i.renewed = r.sent
@@ -254,8 +266,12 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 		w.violated("what a write finds", "%s changes Deployment %s, which no Foo controls: %s", i.client, name, c.request)
 		return
 	}
+	decided := c.request.sent
+	if read, isRead := i.read[ref.Name]; isRead && c.request.Verb != "patch" {
+		decided = read // The response to a live read, the last look at the Foo, may have been late.
+	}
 	if foo := i.objects[foos+" "+ref.Name]; foo.watched && foo.object.GetUID() == ref.UID &&
-		foo.object.GetDeletionTimestamp() != nil && foo.since.Before(c.request.sent) {
+		foo.object.GetDeletionTimestamp() != nil && foo.since.Before(decided) {
 		w.violated("what a write finds", "%s knows that Foo %s is being deleted: %s", i.client, ref.Name, c.request)
 	}
 	switch {
@@ -356,18 +372,26 @@ func (w *walk) judgeExit(i *instance, err error) {
 	}
 }
 
-// judgeState judges the state of the simulated cluster. delay is how much longer it may take until the status of the Foo is right: another
-// instance than the leader has written the last one, and the leader may have got it after it had begun to lead, or it was written before the
-// other instance could know. The next resync repairs that. The first one of a leader comes after two periods if its informers were started
-// earlier than its handlers were added.
+// judgeState judges the state of the simulated cluster. delay is how much longer it may take until the Foo is reconciled. Each failure doubles
+// the retry delay, from 5 ms to 1000 s, also that of a sync that an event has caused. And a status that another instance has written, and that
+// the leader got after it had begun to lead, is repaired by the next resync. The first one of a leader comes after two periods if its informers
+// were started earlier than its handlers were added.
 func (w *walk) judgeState() (differs string, delay time.Duration) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	allFoos := as[samplev1alpha1.FooList](w.server.list(&Request{Resource: foos}))
 	allDeployments := as[appsv1.DeploymentList](w.server.list(&Request{Resource: deployments}))
 	foo, differs := JudgeState(allFoos.Items, allDeployments.Items)
-	if i := w.reporter[foo]; i != nil && (!i.leads || w.instance(i.client) != i) {
-		delay = 2 * ResyncPeriod
+	for _, i := range w.instances {
+		if !i.leads {
+			continue
+		}
+		delay = max(delay, min(1000*time.Second, 5*time.Millisecond<<min(i.failed[foo], 20)))
+		known, reporter := i.objects[foos+" "+foo], w.reporter[foo]
+		if reporter != nil && reporter != i && known.object != nil && !known.since.Before(i.led) &&
+			number(known.object, "status", "observedGeneration") == known.object.GetGeneration() {
+			delay = max(delay, 2*ResyncPeriod)
+		}
 	}
 	return differs, delay
 }

@@ -125,8 +125,15 @@ var Lessons = []Lesson{
 			w.violated("one leader", "both instances write the Deployment")
 			return
 		}
+		w.lock.Lock()
+		i := w.instance(leader)
+		w.lock.Unlock()
+		if i == nil {
+			w.violated("health", "%s has ended", leader)
+			return
+		}
 		w.tell(user, "freezes the network of %s for 1m", leader)
-		w.instance(leader).HoldWatch(all, time.Minute)
+		i.HoldWatch(all, time.Minute)
 		w.act("scale", 0, 4)
 		w.expect(30*soon, "no other instance takes over", func() bool { return w.hasReplicas(0, 5) })
 		since = time.Now()
@@ -139,7 +146,7 @@ var Lessons = []Lesson{
 		w.createAndWait(0)
 		w.act("rename", 0, 1)
 		w.expect(10*soon, "the superseded Deployment is still there", func() bool { return w.deployment(0) == nil && w.deployment(1) != nil })
-		w.undone[deploymentName(1)] = time.Now().Add(10 * time.Minute)
+		w.undoChanges(deploymentName(1), 10*time.Minute)
 		since := time.Now()
 		w.act("scale", 0, 2)
 		w.sleep(10 * time.Minute)

@@ -95,5 +95,6 @@ func (total *walked) test(t *testing.T, program Program, s script) {
 // walk walks through the script.
 func (s script) walk(t *testing.T, program Program) *walk {
 	w := newWalk(s, program)
+	w.requestFault, w.eventLag = s.requestFault, s.lag
 	return w.inBubble(t, 2, w.run)
 }

@@ -33,7 +33,7 @@ var trials = []struct {
 			_ = w.server.write(user, "create", foos, foo, foo) // No such Foo exists.
 		}
 		w.tell(user, "creates %d Foos while no instance runs", many)
-		w.requestFault = func(_ string, r *Request) Fault { return Fault{Delay: 200 * time.Millisecond} }
+		w.setRequestFault(func(string, *Request) Fault { return Fault{Delay: 200 * time.Millisecond} })
 		since := time.Now()
 		w.expect(convergenceTimeout, "the next instance syncs no Foo", func() bool { return len(w.requested(since, createsDeployment)) > 0 })
 		w.act("scale", 0, 2)
@@ -169,7 +169,7 @@ var trials = []struct {
 	// It is reported, and ends later than the pause.
 	{"an hour of undone writes", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
-		w.undone[deploymentName(0)] = time.Now().Add(time.Hour)
+		w.undoChanges(deploymentName(0), time.Hour)
 		since := time.Now()
 		w.act("scale", 0, 2)
 		for range 60 {
@@ -203,12 +203,12 @@ var trials = []struct {
 	}},
 	{"a termination during a sync", 0, func(w *walk) {
 		w.reconcile("create", 0, 0)
-		w.requestFault = func(_ string, r *Request) Fault {
+		w.setRequestFault(func(_ string, r *Request) Fault {
 			if r.Verb == "patch" && r.Resource == deployments {
 				return Fault{Delay: 5 * time.Second}
 			}
 			return Fault{}
-		}
+		})
 		w.act("scale", 0, 2)
 		w.sleep(time.Second)
 		w.reconcile("terminate", 0, 0)
@@ -273,6 +273,13 @@ func (w *walk) beforePrune(unseen string, do func()) {
 	w.tell(user, "delays the watch of %s by 10s", unseen)
 	do()
 	w.sleep(time.Minute)
+}
+
+// setRequestFault sets which fault a request has.
+func (w *walk) setRequestFault(fault func(id string, r *Request) Fault) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.requestFault = fault
 }
 
 // fail makes the next requests of a kind fail.

@@ -120,7 +120,6 @@ func (w *walk) inBubble(t *testing.T, replicas int, do func()) *walk {
 
 // run takes the steps of the script, and then watches what becomes of the Foos.
 func (w *walk) run() {
-	w.requestFault, w.eventLag = w.script.requestFault, w.script.lag
 	for _, s := range w.script.steps {
 		w.sleep(s.after)
 		w.take(s)
@@ -216,7 +215,7 @@ func (w *walk) newInstance() *instance {
 	w.started++
 	i := &instance{walk: w, knowledge: knowledge{
 		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*Request]string{},
-		again: map[string]time.Time{}, counts: map[string]int{},
+		again: map[string]time.Time{}, counts: map[string]int{}, failed: map[string]int{},
 	}}
 	i.Connection = newConnection(w.server, fmt.Sprintf("instance-%d", w.started), i)
 	i.staleness, w.staleness = w.staleness, nil
@@ -370,6 +369,13 @@ func (w *walk) tellChange(c change) {
 	default:
 		w.tell(r.client, "%s: resourceVersion %d", r, c.resourceVersion)
 	}
+}
+
+// undoChanges makes another client undo what the instances change of the replicas of a Deployment, for some time.
+func (w *walk) undoChanges(name string, duration time.Duration) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.undone[name] = time.Now().Add(duration)
 }
 
 // undo makes another client restore the replicas of a Deployment that an instance has changed.
