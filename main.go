@@ -81,7 +81,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	}
 	kubeClient, sampleClient, err := newClients(config, o)
 	if err != nil {
-		return err
+		return fmt.Errorf("the clients cannot be built; check -kubeconfig and -master: %w", err)
 	}
 	// Only named informers have metrics. A second instance in a process has no name, and no metrics.
 	deploymentsName, _ := cache.NewInformerName("deployments")

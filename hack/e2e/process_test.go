@@ -180,7 +180,7 @@ func TestStartUpErrors(t *testing.T) {
 		"kubeconfig missing":    {[]string{"-kubeconfig=/does/not/exist"}, 1, "/does/not/exist"},
 		"kubeconfig invalid":    {[]string{"-kubeconfig", invalid}, 1, "kubeconfig"},
 		"address in use":        {[]string{"-kubeconfig", local.Kubeconfig(), "-metrics-bind-address", strings.TrimPrefix(local.URL(), "https://")}, 1, "-metrics-bind-address"},
-		"address invalid":       {[]string{"-master=http://[", "-leader-elect"}, 1, "clientset of the leader election"},
+		"address invalid":       {[]string{"-master=http://["}, 1, "check -kubeconfig and -master"},
 		"server unreachable":    {[]string{"-master=http://127.0.0.1:1"}, 1, "cannot be reached"},
 		"unknown flag":          {[]string{"-frobnicate"}, 2, "-frobnicate"},
 	} {

@@ -60,7 +60,7 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 	config.Timeout = options.RenewDeadline / 2 // A second attempt has to fit in.
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("building the clientset of the leader election: %w", err)
+		return nil, fmt.Errorf("the client of the election cannot be built; check -kubeconfig and -master: %w", err)
 	}
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: options.Namespace, Name: options.Name},
