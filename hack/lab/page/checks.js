@@ -6,10 +6,22 @@ const labChecks = (() => {
   "use strict";
 
   const is = (values) => (step) => labState.matches(step, values);
-  const done = (name) => (step) => step.name === name && (step.stop === "act" || step.stop === "fault") && !step.error;
+  const isAction = (step) => step.kind === "act" || step.kind === "fault";
+  const done = (name) => (step) => isAction(step) && step.name === name;
   const response = (verb, status) => is({ kind: "response", lane: "deployments", verb, status });
   const syncEnd = (result) => is({ kind: "syncEnd", result });
   const writes = (step) => step.kind === "request" && step.lane && labState.isWrite(step);
+
+  // succeeded returns the steps without the acts and faults that failed: each of them has a step when it begins, and one with its error.
+  function succeeded(steps) {
+    let failed = null;
+    return steps.toReversed().filter((step) => {
+      if (!isAction(step)) return true;
+      const isKept = !step.error && step.name !== failed;
+      failed = step.error ? step.name : null;
+      return isKept;
+    }).toReversed();
+  }
 
   // inOrder returns the steps that match one after the other, or null if one is missing.
   function inOrder(steps, ...matches) {
@@ -39,7 +51,7 @@ const labChecks = (() => {
     return [...pods.values()].some((pod) => pod.waiting.has(key) || pod.delayed.size > 0);
   }
 
-  return {
+  const checks = {
     // The Deployment was created and is reported as available, and the key is not queued again.
     "first-life"(steps) {
       const found = inOrder(steps, done("create"), response("create", 201));
@@ -107,4 +119,5 @@ const labChecks = (() => {
       return found && found[1].key === found[3].key && found[1].verb === found[3].verb;
     },
   };
+  return Object.fromEntries(Object.entries(checks).map(([id, check]) => [id, (steps) => check(succeeded(steps))]));
 })();

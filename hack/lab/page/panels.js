@@ -270,7 +270,7 @@ class Actions {
       (action.fields || []).filter((field) => !field.shared).map((field) => this.label(field)));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (!common.reportValidity()) return;
+      if (action.fields?.some((field) => field.shared) && !common.reportValidity()) return;
       const values = Object.fromEntries([...new FormData(common), ...new FormData(form)]);
       const { error, command } = await this.post(`${kind}/${action.name}`, values);
       byId("command-text").textContent = error ? `✕ ${error}` : command;

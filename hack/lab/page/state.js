@@ -138,6 +138,9 @@ const labState = (() => {
     },
     listed({ state, step, cache, lane }) {
       cache.reflector.phase = "watching";
+      for (const loop of state.loops.values()) { // The list has what was written before, or something newer.
+        if (loop.pod === step.pod && loop.lane === lane && version(loop.resourceVersion) <= version(step.resourceVersion)) loop.event ??= step.seq;
+      }
       state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
     },
     watchEvent({ state, pod, step, cache, lane }) {

@@ -27,7 +27,8 @@ class Variants {
     this.onChange();
   }
 
-  get isPlaying() { return Boolean(this.state) && !["played", "failed"].includes(this.state.phase); }
+  get isBusy() { return Boolean(this.state) && !["played", "failed"].includes(this.state.phase); }
+  get isPlaying() { return this.isBusy && this.state.phase !== "building"; }
 
   // run plays the scenario of a variant, on the controller and then on the variant, which runs until somebody goes back to the controller.
   async run({ id, scenario }) {
@@ -104,7 +105,7 @@ class Variants {
     this.state = state;
     if (state) {
       this.open = state.id;
-      this.isPictureShown = this.isPlaying; // While the scenario is played, the picture is worth watching.
+      this.isPictureShown = this.isBusy; // While the scenario is played, the picture is worth watching.
     }
     this.onChange();
   }
@@ -139,7 +140,7 @@ class Variants {
     const hasScenario = Boolean(variant.scenario.steps);
     const canRun = hasScenario && lab && lab.phase === "live" && lab.canBuild;
     return element("div", { className: "controls" },
-      canRun ? element("button", { className: "primary run", disabled: this.isPlaying, onclick: () => this.run(variant) }, "run it") : null,
+      canRun ? element("button", { className: "primary run", disabled: this.isBusy, onclick: () => this.run(variant) }, "run it") : null,
       hasScenario ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
       canRun && !state ? element("p", {}, "The scenario begins in a cluster without Foos and Deployments. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,

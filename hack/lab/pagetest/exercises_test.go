@@ -61,7 +61,8 @@ func (p *page) checkPicture() {
 		const pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
 		return labState.lanes.filter((lane) => objects(pod.lanes[lane].objects) !== objects(lab.state.stored[lane]) || labState.isStale(lab.state, pod, lane))
 			.concat(["waiting", "delayed", "processing", "retries", "open"].filter((field) => pod[field].size > 0)
-			.map((field) => field + " " + JSON.stringify([...pod[field]])), [...lab.state.faults.keys()]).join();
+			.map((field) => field + " " + JSON.stringify([...pod[field]])), [...lab.state.faults.keys()], labState.loops(lab.state)
+			.filter((loop) => loop.pod === pod.name && !loop.event).map((loop) => "the event of " + loop.verb + " " + loop.resourceVersion)).join();
 	})()`)
 	if got != "" {
 		p.Errorf("in the picture are left over, or differ from what the API server has: %v", got)

@@ -225,7 +225,7 @@ func (d document) link(destination string, targets map[string]string, repository
 	return filepath.ToSlash(relative)
 }
 
-// diagrams loads mermaid in a page with diagrams, and draws them.
+// diagrams loads mermaid in a page with diagrams, and draws them. Where the lab is served from a clone, without mermaid, they stay as text.
 const diagrams = `if (document.querySelector("code.language-mermaid")) {
   const script = document.createElement("script");
   script.src = new URL("mermaid.min.js", document.currentScript.src);

@@ -49,7 +49,7 @@ const failing = {
     "another Foo is left idle": replaced("first-life", 3, queue("queueDone", { key: "default/b" })),
     "it is not available": replaced("first-life", 2, updatesStatus(200, "DeploymentProgressing")),
     "the status is not stored": replaced("first-life", 2, updatesStatus(500, "DeploymentAvailable")),
-    "create fails": replaced("first-life", 0, { ...act("create"), error: "exists" }),
+    "create fails": inserted("first-life", 1, { ...act("create"), error: "exists" }),
     "the Deployment comes later": [act("create"), updatesStatus(200, "DeploymentAvailable"), responds("create", 201), queue("queueDone")],
   },
   level: {
