@@ -1142,8 +1142,8 @@ func (f *fixture) verifyEvents(t *testing.T, want string) {
 	}
 }
 
-// advance advances the fake clock of a synctest bubble. It takes no time, and no test outside of a bubble calls it.
-func advance(duration time.Duration) { time.Sleep(duration) }
+// advance advances the fake clock of a synctest bubble. No test outside of a bubble calls it.
+func advance(duration time.Duration) { time.Sleep(duration) } // The clock of the bubble is fake: no time passes.
 
 // verifyEqual compares what the JSON of an object has.
 func verifyEqual(t *testing.T, what string, got, want any) {

@@ -83,13 +83,13 @@ func version(o *object) int64 {
 func (i *instance) responded(r *Request, result *object, err error) {
 	i.walk.lock.Lock()
 	defer i.walk.lock.Unlock()
+	foo := i.open[r]
+	delete(i.open, r)
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[r.String()] = r.sent
 	} else if r.Resource == deployments && r.IsWrite() {
-		delete(i.read, i.open[r]) // The next write needs a live read of its own.
+		delete(i.read, foo) // The next write needs a live read of its own.
 	}
-	foo := i.open[r]
-	delete(i.open, r)
 	switch {
 	case err == nil && r.Resource == foos && r.IsWrite():
 		delete(i.failed, foo)

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -467,5 +468,12 @@ func TestCheck(t *testing.T) {
 		if err := elector.Check(); (err == nil) != test.want {
 			t.Errorf("%s: Check() = %v", name, err)
 		}
+	}
+}
+
+func TestNewWithInvalidAddress(t *testing.T) {
+	_, err := New(&rest.Config{Host: "http://["}, Options{Namespace: "default", Name: "lease"})
+	if err == nil || !strings.Contains(err.Error(), "check -kubeconfig and -master") {
+		t.Errorf("New() = %v, want an error that says what to check", err)
 	}
 }
