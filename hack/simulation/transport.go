@@ -106,7 +106,7 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 		return respond(httpRequest, http.StatusOK, encoded(map[string]string{"major": "1", "minor": "37"})), nil
 	}
 	f, responded := c.observer.Request(r)
-	result, events, err := c.roundTrip(httpRequest.Context(), r, f)
+	result, stream, err := c.roundTrip(httpRequest.Context(), r, f)
 	responded(result, err)
 	switch _, isStatus := err.(apierrors.APIStatus); {
 	case isStatus:
@@ -118,16 +118,16 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 		return response, nil
 	case err != nil:
 		return nil, err
-	case events != nil:
-		return respond(httpRequest, http.StatusOK, events), nil
+	case stream != nil:
+		return respond(httpRequest, http.StatusOK, stream()), nil
 	case r.Verb == "create":
 		return respond(httpRequest, http.StatusCreated, encoded(result.Object)), nil
 	}
 	return respond(httpRequest, http.StatusOK, encoded(result.Object)), nil
 }
 
-// roundTrip returns an object, a list, or the events of a watch.
-func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result *object, events io.ReadCloser, err error) {
+// roundTrip returns an object, a list, or what begins to stream the events of a watch.
+func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result *object, stream func() io.ReadCloser, err error) {
 	if err := c.pause(ctx, latency+f.Delay, all); err != nil {
 		return nil, nil, err
 	}
@@ -137,8 +137,8 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 	case f.Response != nil:
 		return nil, nil, f.Response
 	case r.Verb == "watch":
-		events, err := c.watch(ctx, r)
-		return nil, events, err
+		stream, err := c.watch(ctx, r)
+		return nil, stream, err
 	}
 	result, err = c.server.do(r)
 	if f.kill {
@@ -241,8 +241,8 @@ func (c *Connection) parse(httpRequest *http.Request) (*Request, error) {
 	return r, err
 }
 
-// watch returns a stream of events.
-func (c *Connection) watch(ctx context.Context, r *Request) (io.ReadCloser, error) {
+// watch returns what begins to stream events, once the observer has been told that the watch is accepted.
+func (c *Connection) watch(ctx context.Context, r *Request) (stream func() io.ReadCloser, err error) {
 	c.lock.Lock()
 	refused, staleness := c.refused[r.Resource].After(time.Now()), c.staleness[r.Resource]
 	c.lock.Unlock()
@@ -251,7 +251,8 @@ func (c *Connection) watch(ctx context.Context, r *Request) (io.ReadCloser, erro
 	}
 	initial, next, err := c.server.startWatch(r, staleness)
 	if apierrors.IsResourceExpired(err) {
-		return io.NopCloser(bytes.NewReader(encodeEvent(watch.Error, encode(statusOf(err))))), nil
+		expired := encodeEvent(watch.Error, encode(statusOf(err)))
+		return func() io.ReadCloser { return io.NopCloser(bytes.NewReader(expired)) }, nil
 	}
 	if err != nil {
 		return nil, err
@@ -265,17 +266,19 @@ func (c *Connection) watch(ctx context.Context, r *Request) (io.ReadCloser, erro
 	delete(c.staleness, r.Resource)
 	c.watches[r] = end
 	c.lock.Unlock()
-	reader, writer := io.Pipe()
-	go func() {
-		c.send(ctx, writer, r, initial, next)
-		end()
-		c.lock.Lock()
-		delete(c.watches, r)
-		c.lock.Unlock()
-		c.observer.Ended(r)
-		writer.Close()
-	}()
-	return reader, nil
+	return func() io.ReadCloser {
+		reader, writer := io.Pipe()
+		go func() {
+			c.send(ctx, writer, r, initial, next)
+			end()
+			c.lock.Lock()
+			delete(c.watches, r)
+			c.lock.Unlock()
+			c.observer.Ended(r)
+			writer.Close()
+		}()
+		return reader
+	}, nil
 }
 
 // send sends the events of a watch until it ends.
