@@ -175,6 +175,12 @@ var faultActions = []action{
 		},
 	},
 	{
+		Name: "terminateLeader", Label: "Terminate the leader (SIGTERM)", Command: inBrowser,
+		do: func(l *Lab, _ values) error {
+			return l.withInstance("", func(i *instance) error { l.host.Terminate(i.name); return nil })
+		},
+	},
+	{
 		Name: "revoke", Label: "Revoke a permission", Command: "kubectl edit clusterrole/sample-controller",
 		Fields: []field{{Name: "verb", Default: "create", Options: []string{"create", "patch", "delete"}}},
 		do: func(l *Lab, v values) error {

@@ -35,11 +35,12 @@ func post(kind string, content any) {
 func (w *worker) Start(pod, variant string, flags []string) {
 	post("start", map[string]any{"pod": pod, "variant": variant, "flags": flags})
 }
-func (w *worker) Kill(pod string)    { post("kill", pod) }
-func (w *worker) Freeze(pod string)  { post("freeze", pod) }
-func (w *worker) Thaw(pod string)    { post("thaw", pod) }
-func (w *worker) Steps(steps []Step) { post("steps", steps) }
-func (w *worker) State(s State)      { post("state", s) }
+func (w *worker) Kill(pod string)      { post("kill", pod) }
+func (w *worker) Terminate(pod string) { post("terminate", pod) }
+func (w *worker) Freeze(pod string)    { post("freeze", pod) }
+func (w *worker) Thaw(pod string)      { post("thaw", pod) }
+func (w *worker) Steps(steps []Step)   { post("steps", steps) }
+func (w *worker) State(s State)        { post("state", s) }
 
 // Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once. sources has the code of this project.
 func Main(sources fs.FS) {

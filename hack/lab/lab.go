@@ -23,6 +23,7 @@ type Host interface {
 	// Start starts a process of an instance: the controller or, if it is not empty, a variant of it.
 	Start(pod, variant string, flags []string)
 	Kill(pod string)
+	Terminate(pod string) // by SIGTERM
 	Freeze(pod string)
 	Thaw(pod string)
 	Steps(steps []Step)

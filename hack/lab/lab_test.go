@@ -25,11 +25,12 @@ type host struct {
 func (h *host) Start(pod, variant string, flags []string) {
 	h.calls = append(h.calls, strings.TrimSpace("start "+pod+" "+variant+" "+strings.Join(flags[3:], " ")))
 }
-func (h *host) Kill(pod string)    { h.calls = append(h.calls, "kill "+pod) }
-func (h *host) Freeze(pod string)  { h.calls = append(h.calls, "freeze "+pod) }
-func (h *host) Thaw(pod string)    { h.calls = append(h.calls, "thaw "+pod) }
-func (h *host) Steps(steps []Step) { h.steps = append(h.steps, steps...) }
-func (h *host) State(s State)      { h.state = s }
+func (h *host) Kill(pod string)      { h.calls = append(h.calls, "kill "+pod) }
+func (h *host) Terminate(pod string) { h.calls = append(h.calls, "terminate "+pod) }
+func (h *host) Freeze(pod string)    { h.calls = append(h.calls, "freeze "+pod) }
+func (h *host) Thaw(pod string)      { h.calls = append(h.calls, "thaw "+pod) }
+func (h *host) Steps(steps []Step)   { h.steps = append(h.steps, steps...) }
+func (h *host) State(s State)        { h.state = s }
 
 type fixture struct {
 	*testing.T

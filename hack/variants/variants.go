@@ -34,9 +34,9 @@ type Variant struct {
 	Test      Test     `json:"test"`
 	Scenario  Scenario `json:"scenario"`
 	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
-	Diff string `json:"diff,omitempty"`
+	Diff string `json:"diff"`
 	// Trace is an excerpt of what the controller and the variant were seen to do.
-	Trace string `json:"trace,omitempty"`
+	Trace string `json:"-"`
 }
 
 // Test is the test that fails for a variant.
@@ -53,10 +53,10 @@ type Test struct {
 type Scenario struct {
 	// Flags are further flags of the controller.
 	Flags []string `json:"flags,omitempty"`
-	// Steps follow each other. A scenario without steps cannot be played in the lab.
-	Steps []Step `json:"steps,omitempty"`
-	// Wrong is where the variant goes wrong. It is nil in a scenario without steps.
-	Wrong *Wrong `json:"wrong,omitempty"`
+	// Steps follow each other.
+	Steps []Step `json:"steps"`
+	// Wrong is where the variant goes wrong.
+	Wrong Wrong `json:"wrong"`
 }
 
 // Step is an act, a fault or a wait.

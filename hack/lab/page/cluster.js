@@ -80,8 +80,7 @@ class Cluster {
         return;
       case "start": this.startInstance(content); return;
       case "kill": this.stopInstance(content); return;
-      case "freeze": this.instances.get(content)?.postMessage({ freeze: true }); return;
-      case "thaw": this.instances.get(content)?.postMessage({ thaw: true }); return;
+      case "freeze": case "thaw": case "terminate": this.instances.get(content)?.postMessage({ [kind]: true }); return;
       case "response":
         this.calls.get(content.id)?.(content);
         this.calls.delete(content.id);

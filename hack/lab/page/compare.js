@@ -46,7 +46,6 @@ const labVariants = (() => {
 
   // wrongStep returns the step at which the variant goes wrong: one that it makes, or one that only the controller makes.
   function wrongStep(controller, variant, wrong) {
-    if (!wrong) return null;
     const step = (wrong.missing ? controller : variant).filter((step) => labState.matches(step, wrong.step))[(wrong.nth || 1) - 1];
     return step ? { seq: step.seq, request: step.request, missing: Boolean(wrong.missing) } : null;
   }

@@ -234,8 +234,8 @@ const labState = (() => {
     workersStarted({ pod, step }) {
       pod.workers = Array.from({ length: step.count || 2 }, (_, i) => ({ number: i + 1, key: null, trail: [], last: null }));
     },
-    workersStopped({ pod }) {
-      pod.workers = [];
+    workersStopped({ pod }) { // Running syncs end.
+      pod.workers = pod.workers.filter((worker) => worker.key);
     },
 
     syncStart({ state, pod, step }) {

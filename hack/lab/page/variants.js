@@ -23,7 +23,7 @@ class Variants {
   show(id) {
     this.open = id;
     this.isPictureShown = false;
-    if (id && this.find(id).scenario.steps) this.onShow(id);
+    if (id) this.onShow(id);
     this.onChange();
   }
 
@@ -137,14 +137,13 @@ class Variants {
   }
 
   controls(variant, lab, state) {
-    const hasScenario = Boolean(variant.scenario.steps);
-    const canRun = hasScenario && lab && lab.phase === "live" && lab.canBuild;
+    const canRun = lab && lab.phase === "live" && lab.canBuild;
     return element("div", { className: "controls" },
       canRun ? element("button", { className: "primary run", disabled: this.isBusy, onclick: () => this.run(variant) }, "run it") : null,
-      hasScenario ? element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording") : null,
+      element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording"),
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
       canRun && !state ? element("p", {}, "The scenario begins in a cluster without Foos and Deployments. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
-      hasScenario && !canRun ? element("p", {}, "With ", element("code", {}, "make lab"), " in a clone it can be run.") : null,
+      !canRun ? element("p", {}, "With ", element("code", {}, "make lab"), " in a clone it can be run.") : null,
       state && state.id === variant.id ? element("p", { className: "phase" }, element("b", {}, phases[state.phase]), state.error || "") : null);
   }
 
@@ -156,7 +155,7 @@ class Variants {
       element("p", { className: "question" }, variant.question),
       element("pre", { className: "diff", tabIndex: 0, "aria-label": "The difference between the controller and the variant" },
         variant.diff.trimEnd().split("\n").map((line) => element("span", { className: /^(---|\+\+\+) /.test(line) ? "" : { "+": "added", "-": "removed" }[line[0]] || "" }, line + "\n"))),
-      ...(compared ? this.comparison(variant, compared) : variant.trace ? [element("pre", { className: "seen" }, variant.trace)] : []),
+      ...(compared ? this.comparison(variant, compared) : []),
       element("details", { open: Boolean(compared) }, element("summary", {}, "What happens, and why"),
         element("p", {}, variant.seen), element("p", {}, element("b", {}, "The promise that it breaks: "), variant.promise),
         element("p", {}, element("b", {}, "The test that fails: "), element("code", {}, `${variant.test.name} in ${variant.test.package}`))),

@@ -91,6 +91,7 @@ function startInstance({ module, args, port, time }) {
     if (data.time) worldTime = data.time;
     if (data.freeze) frozen = frozen || [];
     clock.set(frozen ? { ...worldTime, speed: 0 } : worldTime);
+    if (data.terminate) unlessFrozen(() => self.terminate());
     if (!data.thaw || !frozen) return;
     const waiting = frozen;
     frozen = null;

@@ -245,20 +245,25 @@ func TestFaults(t *testing.T) {
 		p.settle(cut.replicas)
 	}
 
-	p.fault("kill", "pod", "a")
-	p.receive("the end", `step.kind === "podExited"`)
-	p.scale("1")
-	p.receive("the change", `step.kind === "stored"`)
-	p.catchUp()
-	if pods, workers := p.text("#pods"), p.text("#worker"); pods != "pod a: ✕ ended" || !contains(workers, "the process has ended") {
-		p.Errorf("the pods: %s; the workers: %s", pods, workers)
+	for _, end := range []struct {
+		fault, how string
+		replicas   int
+	}{{"kill", "killed", 1}, {"terminateLeader", "exit code 0", 3}} {
+		p.fault(end.fault)
+		p.receive("the end", fmt.Sprintf(`step.kind === "podExited" && step.what.endsWith(%q)`, end.how))
+		p.scale(fmt.Sprint(end.replicas))
+		p.receive("the change", `step.kind === "stored"`)
+		p.catchUp()
+		if pods, workers := p.text("#pods"), p.text("#worker"); pods != "pod a: ✕ ended" || !contains(workers, "the process has ended") {
+			p.Errorf("the pods: %s; the workers: %s", pods, workers)
+		}
+		p.shoot("fault-" + end.fault)
+		p.fault("restart", "pod", "a")
+		p.receive("the patch", isPatched)
+		p.stepUntil("a key of the initial list", `document.querySelector("#waiting .chip.low") !== null`)
+		p.settle(end.replicas)
+		p.checkPicture()
 	}
-	p.shoot("fault-kill")
-	p.fault("restart", "pod", "a")
-	p.receive("the patch", isPatched)
-	p.stepUntil("a key of the initial list", `document.querySelector("#waiting .chip.low") !== null`)
-	p.settle(1)
-	p.checkPicture()
 
 	// The cluster stands still: at first the event waits for a click, and then the request.
 	p.get("lab.player.play(), 0")

@@ -278,7 +278,7 @@ const violations = `(() => {
 	const isDecision = (step) => ["queueAdd", "queueAddAfter", "notEnqueued"].includes(step.kind) && step.lane;
 	for (const loop of labState.loops(state)) {
 		const decision = ofController.find((step) => step.seq > loop.handler && step.pod === loop.pod && isDecision(step))?.seq;
-		const sync = ofController.find((step) => step.seq > loop.queue && step.kind === "syncStart" && step.key === loop.key)?.seq;
+		const sync = ofController.find((step) => step.seq > loop.queue && step.kind === "syncStart" && step.key === loop.key && step.pod === loop.queuePod)?.seq;
 		if (!loop.request || !loop.event || !loop.indexer || decision !== (loop.queue || loop.notQueued) || sync !== loop.sync || sync && !loop.syncEnd) {
 			found.push("the loop " + JSON.stringify(loop));
 		}

@@ -19,12 +19,16 @@ import (
 	"k8s.io/sample-controller/hack/variants"
 )
 
-// entry is added to the main package of the controller, so that one module is both the controller and the API server of the lab.
+// entry is added to the main package of the controller, so that one module is both the controller and the API server of the lab. A browser
+// has no signals: worker.js calls terminate instead.
 const entry = `package main
 
 import (
 	"embed"
 	"os"
+	"syscall"
+	"syscall/js"
+	_ "unsafe" // for go:linkname
 
 	"k8s.io/sample-controller/hack/lab"
 )
@@ -32,11 +36,18 @@ import (
 //go:embed *.go pkg/*/*.go
 var sources embed.FS
 
+//go:linkname process os/signal.process
+func process(os.Signal)
+
 func init() {
 	if os.Args[0] == "api-server" {
 		lab.Main(sources)
 		os.Exit(0)
 	}
+	js.Global().Set("terminate", js.FuncOf(func(js.Value, []js.Value) any {
+		process(syscall.SIGTERM)
+		return nil
+	}))
 }
 `
 
@@ -123,13 +134,13 @@ func (b *builder) compile(ctx context.Context, module string, files map[string][
 	if err := os.RemoveAll(changed); err != nil {
 		return err
 	}
-	all := map[string][]byte{"api_server.go": []byte(entry)}
+	all := map[string][]byte{"lab.go": []byte(entry)}
 	maps.Copy(all, files)
 	overlay, err := variants.Overlay(b.root, changed, all)
 	if err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-overlay="+overlay, "-o", module, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w -checklinkname=0", "-overlay="+overlay, "-o", module, ".")
 	build.Dir = b.root
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	if output, err := build.CombinedOutput(); err != nil {
