@@ -132,14 +132,16 @@ func (s *server) collectGarbage() {
 			dependents[ref.UID]++
 		}
 	}
+	failed := false
 	for _, o := range all {
 		var owners []*object
 		for _, ref := range o.GetOwnerReferences() {
 			owners = append(owners, objects[ref.UID]) // It is nil if the owner is absent.
 		}
-		if err := s.collect(o, owners, dependents[o.GetUID()]); err != nil {
-			time.AfterFunc(time.Second, s.collectGarbage)
-		}
+		failed = s.collect(o, owners, dependents[o.GetUID()]) != nil || failed
+	}
+	if failed {
+		time.AfterFunc(time.Second, s.collectGarbage)
 	}
 }
 

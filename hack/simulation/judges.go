@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -43,7 +44,8 @@ type knowledge struct {
 	read     map[string]time.Time // by the name of a Foo, when the last live read of it was sent
 	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
 	open     map[*Request]string  // the requests without a response, and which Foo each is for
-	failed   map[string]int       // by the name of a Foo, how many requests for it have failed since its status was written
+	failed   map[string]int       // by the name of a Foo, how many requests for it have failed since its status was written; by "", live reads
+	failedAt time.Time            // when the last one has failed
 	counts   map[string]int       // of requests and events, for their ids
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 }
@@ -86,15 +88,21 @@ func (i *instance) responded(r *Request, result *object, err error) {
 	foo := i.open[r]
 	delete(i.open, r)
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
-		i.again[r.String()] = r.sent
+		i.again[r.String()+string(r.Body)] = r.sent
 	} else if r.Resource == deployments && r.IsWrite() {
 		delete(i.read, foo) // The next write needs a live read of its own.
 	}
+	_, isAnswer := err.(apierrors.APIStatus)
+	isLiveRead := r.Resource == deployments && r.Verb == "get" && !apierrors.IsNotFound(err)
 	switch {
-	case err == nil && r.Resource == foos && r.IsWrite():
+	case err == nil && r.Resource == foos && r.IsWrite() && r.sent != i.failedAt: // A sync that has failed may write the status, too.
 		delete(i.failed, foo)
-	case err != nil && foo != "":
+	case err != nil && (foo != "" || isLiveRead):
 		i.failed[foo]++
+		i.failedAt = time.Now()
+		if !isAnswer && r.Resource == foos {
+			delete(i.walk.reporter, foo) // The controller does not know what it has written, if anything.
+		}
 	}
 	switch {
 	case r.Resource == leases:
@@ -158,9 +166,9 @@ func (i *instance) sent(r *Request) {
 			w.violated("who writes", "%s has renewed the Lease %s ago: %s", i.client, now.Sub(i.renewed), r)
 		}
 	}
-	if before, ok := i.again[r.String()]; ok {
+	if before, ok := i.again[r.String()+string(r.Body)]; ok {
 		r.sent = before // The controller has not decided anew.
-		delete(i.again, r.String())
+		delete(i.again, r.String()+string(r.Body))
 	}
 	if r.Name == "" || r.Resource == events || r.Resource == deployments && !r.IsWrite() { // A live read may find that of another Foo.
 		return
@@ -177,15 +185,31 @@ func (i *instance) sent(r *Request) {
 	i.open[r] = foo
 }
 
-// computedFrom returns the Deployment that the controller has created or, if it has patched one, as it was then, or nil. The lock is held.
+// computedFrom returns the Deployment that the controller creates or, if it changes one, as it was then, or nil. The lock is held.
 func (s *server) computedFrom(r *Request) *object {
-	switch {
-	case r.Resource == deployments && r.Verb == "create":
-		return r.object()
-	case r.Resource == deployments && r.Verb == "patch":
-		return s.at(deployments, version(r.object()))[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
+	if r.Resource != deployments || !r.IsWrite() {
+		return nil
 	}
-	return nil
+	var from string
+	switch r.Verb {
+	case "create":
+		return r.object()
+	case "delete":
+		from = ptr.Deref(preconditionsOf(r).ResourceVersion, "")
+	default:
+		from = r.object().GetResourceVersion()
+	}
+	resourceVersion, _ := strconv.ParseInt(from, 10, 64)
+	return s.at(deployments, resourceVersion)[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
+}
+
+// preconditionsOf returns the preconditions of a deletion.
+func preconditionsOf(r *Request) metav1.Preconditions {
+	var options metav1.DeleteOptions
+	if json.Unmarshal(r.Body, &options) != nil || options.Preconditions == nil {
+		return metav1.Preconditions{}
+	}
+	return *options.Preconditions
 }
 
 // fooOf returns the name of the Foo that a request is for, as far as the instance could know. from is what it was computed from, if known.
@@ -202,9 +226,7 @@ func (i *instance) fooOf(r *Request, from *object) string {
 
 // deletesEarlier reports whether a request is to delete an earlier object of the name, whose deletion the cache has not seen.
 func deletesEarlier(r *Request, o *object) bool {
-	var options metav1.DeleteOptions
-	return r.Verb == "delete" && json.Unmarshal(r.Body, &options) == nil && options.Preconditions != nil &&
-		options.Preconditions.UID != nil && *options.Preconditions.UID != o.GetUID()
+	return r.Verb == "delete" && ptr.Deref(preconditionsOf(r).UID, o.GetUID()) != o.GetUID()
 }
 
 // judgeFailure judges a request of an instance that the API server fails, with the lock held.
@@ -373,9 +395,9 @@ func (w *walk) judgeExit(i *instance, err error) {
 }
 
 // judgeState judges the state of the simulated cluster. delay is how much longer it may take until the Foo is reconciled. Each failure doubles
-// the retry delay, from 5 ms to 1000 s, also that of a sync that an event has caused. And a status that another instance has written, and that
-// the leader got after it had begun to lead, is repaired by the next resync. The first one of a leader comes after two periods if its informers
-// were started earlier than its handlers were added.
+// the retry delay, from 5 ms to 1000 s, also that of a sync that an event has caused. And a status that another instance has written, or the
+// leader without a response, and that the leader got after it had begun to lead, is repaired by the next resync. The first one of a leader
+// comes after two periods if its informers were started earlier than its handlers were added. A list delays it by up to another period.
 func (w *walk) judgeState() (differs string, delay time.Duration) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -386,11 +408,11 @@ func (w *walk) judgeState() (differs string, delay time.Duration) {
 		if !i.leads {
 			continue
 		}
-		delay = max(delay, min(1000*time.Second, 5*time.Millisecond<<min(i.failed[foo], 20)))
+		delay = max(delay, min(1000*time.Second, 5*time.Millisecond<<min(i.failed[foo]+i.failed[""], 20)))
 		known, reporter := i.objects[foos+" "+foo], w.reporter[foo]
-		if reporter != nil && reporter != i && known.object != nil && !known.since.Before(i.led) &&
+		if reporter != i && known.object != nil && !known.since.Before(i.led) &&
 			number(known.object, "status", "observedGeneration") == known.object.GetGeneration() {
-			delay = max(delay, 2*ResyncPeriod)
+			delay = max(delay, 3*ResyncPeriod)
 		}
 	}
 	return differs, delay

@@ -61,7 +61,7 @@ type walk struct {
 	over          bool
 	requestFault  func(id string, r *Request) Fault
 	eventLag      func(event string) time.Duration
-	reporter      map[string]*instance // which instance has written the last status of a Foo
+	reporter      map[string]*instance // which instance knows that it has written the last status of a Foo
 	calmSince     time.Time            // Since then no fault happens.
 	happened      int                  // how many actions and faults
 	faults        map[string]Fault
@@ -160,7 +160,7 @@ func (w *walk) calm() {
 	w.server.rules = nil
 	w.calmSince, w.requestFault, w.eventLag = time.Now(), nil, nil
 	clear(w.undone)
-	instances := w.instances
+	instances := slices.Clone(w.instances)
 	w.lock.Unlock()
 	for _, i := range instances {
 		i.Heal()
