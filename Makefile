@@ -54,18 +54,18 @@ test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters
 
 .PHONY: test-release
 test-release: ## Test what a release consists of, such as the Helm chart.
-	go -C hack/release test -count=1 -timeout 30m ./...
+	go -C hack/release test -count=1 -timeout 1h ./...
 
 # End-to-end tests that stop components of the local Kubernetes: only make test-faults runs them.
 FAULT_TESTS := TestOutages
 
 .PHONY: test-e2e
 test-e2e: build cluster ## Run the end-to-end tests, but for those that stop components of the local Kubernetes.
-	go -C hack/e2e test -count=1 -timeout 15m -parallel 12 -skip '$(FAULT_TESTS)' .
+	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 -skip '$(FAULT_TESTS)' .
 
 .PHONY: test-faults
 test-faults: cluster ## Run all end-to-end tests.
-	go -C hack/e2e test -count=1 -timeout 20m -parallel 12 .
+	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 .
 
 .PHONY: soak
 soak: ## Run random walks with faults for SOAK=10m.
@@ -179,11 +179,11 @@ test-lab: ## Test the lab, except for what a browser shows of its page.
 
 .PHONY: test-lab-page
 test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
-	go -C hack/lab/pagetest test -count=1 -timeout 40m ./...
+	go -C hack/lab/pagetest test -count=1 -timeout 1h ./...
 
 .PHONY: lab-record
 lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.
-	go -C hack/lab/pagetest test -count=1 -timeout 30m -run 'TestRecordings$$' . -args -record=../page
+	go -C hack/lab/pagetest test -count=1 -timeout 1h -run 'TestRecordings$$' . -args -record=../page
 
 .PHONY: exercise
 exercise: ## Give exercise N=5 of docs/learn/exercises.md, in .build/exercise/5 or DIR, and check it; HINT=1 or SOLUTION=1 helps.
@@ -195,7 +195,7 @@ exercises-docs: ## Write the variants of the controller to docs/learn/exercises.
 
 .PHONY: test-variants
 test-variants: ## Test that each variant of the controller, which lacks one thing that it does, is caught by a test.
-	go -C hack/variants test -count=1 -timeout 20m ./...
+	go -C hack/variants test -count=1 -timeout 1h ./...
 
 .PHONY: test-docs
 test-docs: cluster ## Test the links, references and commands in the documentation, and that nothing needs more than macOS has.
@@ -222,7 +222,7 @@ controller-runtime: ## Build the same controller written with controller-runtime
 	go -C hack/bench build -o ../../$(BIN)/controllerruntime ./controllerruntime
 
 # N, WORKERS and ONLY are comma-separated lists; OTHER='path -workers={workers}' adds a program; ROUNDS=3 repeats the phases that vary most.
-# KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md. GOGC and GOMEMLIMIT override the manifest's.
+# KEEP is the file in hack/bench that is updated; without N and WORKERS, it is results.md. GOMEMLIMIT overrides the manifest's.
 .PHONY: bench
 bench: cluster ## Benchmark the controller and others with 10,000 Foos: 45 minutes; 10 minutes with N=1000 WORKERS=2.
 	@cd hack/bench && go build -o ../../$(BIN)/bench . && \
@@ -248,8 +248,8 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 
 .PHONY: test-new
 test-new: cluster ## Create the README's controller and one with unusual names, run and test both, and follow the exercises in docs/learn/extending.md.
-	go -C hack/doctest test -count=1 -timeout 20m -run TestExercises .
-	go -C hack/newcontroller test -count=1 -timeout 40m ./...
+	go -C hack/doctest test -count=1 -timeout 1h -run TestExercises .
+	go -C hack/newcontroller test -count=1 -timeout 1h ./...
 
 MODULES += hack/bench hack/newcontroller
 # new: end

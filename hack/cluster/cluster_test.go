@@ -24,7 +24,7 @@ const (
 	asParent = "CLUSTER_TEST_AS_PARENT"
 
 	// testTimeout is far longer than any step takes.
-	testTimeout = time.Minute
+	testTimeout = 3 * time.Minute
 )
 
 func TestMain(m *testing.M) {

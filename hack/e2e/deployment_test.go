@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +49,7 @@ func TestNamespaceAndImageFlags(t *testing.T) {
 	if status := getFoo(t, namespace, "other").Status; status.ObservedGeneration != 0 {
 		t.Errorf("the controller of another namespace wrote status %+v", status)
 	}
-	controller.stop(10 * time.Second)
+	controller.stop()
 
 	startController(t, "", "-image", "nginx:1.27")
 	waitForReplicas(t, namespace, "other", 1)

@@ -162,7 +162,7 @@ func TestOutages(t *testing.T) {
 					t.Errorf("unnecessary write: %s", write)
 				}
 			}
-			in.stop(10 * time.Second)
+			in.stop()
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestCRDDeletedAndReapplied(t *testing.T) {
 	kubectl(t, "apply", "-f", crdFile)
 	createNewFoos(t, namespace)
 	waitForNewFoos(t, namespace)
-	controller.stop(10 * time.Second)
+	controller.stop()
 }
 
 // createNewFoos creates Foos, and retries while the API server is not available. It may be called from any goroutine.

@@ -28,7 +28,7 @@ import (
 )
 
 // convergence bounds the time until the desired state of a Foo is reached. It usually takes a fraction of it.
-const convergence = 30 * time.Second
+const convergence = time.Minute
 
 // kubectl runs kubectl as cluster administrator and returns its output.
 func kubectl(t *testing.T, args ...string) string {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -50,7 +49,7 @@ func TestInClusterConfig(t *testing.T) {
 		"KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	p.waitForLog("Started workers")
 	createReadyFoo(t, namespace, "served", "served", 1)
-	p.stop(20 * time.Second)
+	p.stop()
 	requests := auditedRequests(t, serviceAccount(namespace), func(r cluster.Request) bool { return r.Resource == "deployments" })
 	if !slices.ContainsFunc(requests, func(request string) bool { return strings.HasPrefix(request, "create ") }) {
 		t.Errorf("the requests of the service account are %q, want the creation of a Deployment", requests)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -179,7 +178,7 @@ func checkServes(t *testing.T, installed, namespace string) {
 	p.waitForLog("Started workers")
 	foo := createReadyFoo(t, namespace, "served", "served", 1)
 	waitForEvent(t, foo, corev1.EventTypeNormal, "Synced", "Foo synced successfully")
-	p.stop(20 * time.Second)
+	p.stop()
 	if strings.Contains(p.log.String(), "forbidden") {
 		t.Error("the API server denied a request")
 	}

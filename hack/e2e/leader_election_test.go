@@ -77,9 +77,11 @@ func TestLeaderIsReplaced(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
+			// A busy machine must not depose a leader earlier than the fault does.
+			flags := append([]string{"-leader-elect-lease-duration=10s", "-leader-elect-renew-deadline=8s"}, fault.flags...)
 			var instances []*instance
 			for i := range 3 {
-				instances = append(instances, startCandidate(t, fmt.Sprintf("%s-%d", namespace, i), namespace, 0, fault.flags...))
+				instances = append(instances, startCandidate(t, fmt.Sprintf("%s-%d", namespace, i), namespace, 0, flags...))
 			}
 			leader, standbys := waitForLeader(t, convergence, instances)
 			createReadyFoo(t, namespace, "before", "before", 1)
@@ -90,12 +92,12 @@ func TestLeaderIsReplaced(t *testing.T) {
 			} // Otherwise the leader has not reconciled all of the Foos yet.
 			fault.begin(leader)
 			createFoo(t, namespace, "gap", "gap", 1)
-			next, _ := waitForLeader(t, leaseDuration+retryPeriod+5*time.Second, standbys) // five seconds for requests and polling
+			next, _ := waitForLeader(t, convergence, standbys) // "shut down" has a Lease of ten minutes.
 			replaced := time.Now()
 			waitForNewFoos(t, namespace)
 			waitForReplicas(t, namespace, "gap", 1)
 			leader.command.Process.Signal(syscall.SIGCONT) // It fails if the process has exited.
-			leader.waitForExit(fault.code, 10*time.Second)
+			leader.waitForExit(fault.code)
 			if last := leader.errorLine(); fault.code == 1 && !strings.Contains(last, "leader election lost") {
 				t.Errorf("the last line is %q, want an error that the lease was lost", last)
 			}
@@ -132,7 +134,7 @@ func TestForbiddenLease(t *testing.T) {
 	kubeconfig, err := local.KubeconfigFor(user)
 	requireNoError(t, err)
 	p := startProcess(t, "-kubeconfig", kubeconfig, "-namespace", namespace, "-leader-elect",
-		"-leader-elect-resource-namespace", namespace, "-leader-elect-retry-period=200ms", "-cache-sync-timeout=3s")
+		"-leader-elect-resource-namespace", namespace, "-leader-elect-retry-period=200ms", "-cache-sync-timeout=10s")
 	const message = "Cannot access the Lease"
 	p.waitForLog(message)
 	select {
@@ -140,7 +142,7 @@ func TestForbiddenLease(t *testing.T) {
 		t.Error("the controller exited at once")
 	default:
 	}
-	p.waitForExit(1, 15*time.Second)
+	p.waitForExit(1)
 	for _, line := range []string{firstLineWith(p.log.String(), message), p.errorLine()} {
 		for _, want := range []string{`cannot get resource`, "leases", "-leader-elect-resource-name"} {
 			if !strings.Contains(line, want) {

@@ -295,7 +295,7 @@ func (in *instance) restart() {
 
 func (p *process) waitForLog(text string) {
 	p.t.Helper()
-	eventually(p.t, 30*time.Second, func() error {
+	eventually(p.t, convergence, func() error {
 		if !strings.Contains(p.log.String(), text) {
 			return fmt.Errorf("the controller has not logged %q", text)
 		}
@@ -318,19 +318,19 @@ func (p *process) signal(signal syscall.Signal) {
 }
 
 // stop shuts the controller down gracefully.
-func (p *process) stop(timeout time.Duration) {
+func (p *process) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
-	p.waitForExit(0, timeout)
+	p.waitForExit(0)
 }
 
 // waitForExit waits until the process exits and checks its exit code.
-func (p *process) waitForExit(code int, timeout time.Duration) {
+func (p *process) waitForExit(code int) {
 	p.t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(timeout):
-		p.t.Fatalf("the controller is still running after %s", timeout)
+	case <-time.After(convergence):
+		p.t.Fatalf("the controller is still running after %s", convergence)
 	}
 	if got := p.command.ProcessState.ExitCode(); got != code {
 		p.t.Fatalf("exit code = %d, want %d", got, code)

@@ -32,7 +32,7 @@ func TestFirstSignalDrains(t *testing.T) {
 			default:
 			}
 			close(request)
-			controller.waitForExit(0, 20*time.Second)
+			controller.waitForExit(0)
 			if _, err := findDeployment(t, namespace, "draining"); err != nil {
 				t.Errorf("the running sync was not finished: %v", err)
 			}
@@ -79,7 +79,7 @@ func TestCancelledSync(t *testing.T) {
 				controller.waitForLog("Shutting down workers")
 				controller.signal(syscall.SIGTERM)
 			}
-			controller.waitForExit(1, 10*time.Second)
+			controller.waitForExit(1)
 			if last := controller.errorLine(); !strings.Contains(last, test.want) {
 				t.Errorf("the last line is %q, want an error that contains %q", last, test.want)
 			}
@@ -129,7 +129,7 @@ func TestMissingCRD(t *testing.T) {
 	kubeconfig := kubeconfigFor(t, user)
 	failing := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=3s")
 	waiting := startProcess(t, "-kubeconfig", kubeconfig, "-health-probe-bind-address=127.0.0.1:0", "-v=2")
-	failing.waitForExit(1, 20*time.Second)
+	failing.waitForExit(1)
 	if last := failing.errorLine(); !strings.HasPrefix(last, "Error: ") || !strings.Contains(last, command) {
 		t.Errorf("the last line is %q, want an error that contains %q", last, command)
 	}
@@ -148,7 +148,7 @@ func TestMissingCRD(t *testing.T) {
 	kubectl(t, "apply", "-f", crdFile)
 	waiting.waitForLog("Started workers")
 	checkHealth("/readyz", http.StatusOK)
-	waiting.stop(10 * time.Second)
+	waiting.stop()
 }
 
 // nobody is the name of a user without permissions.
@@ -158,8 +158,8 @@ func TestMissingPermission(t *testing.T) {
 	t.Parallel()
 	kubeconfig, err := local.KubeconfigFor(nobody)
 	requireNoError(t, err)
-	p := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=2s")
-	p.waitForExit(1, 20*time.Second)
+	p := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=10s")
+	p.waitForExit(1)
 	for _, want := range []string{"permission denied", `cannot list resource "`, `User "nobody"`} {
 		if last := p.errorLine(); !strings.Contains(last, want) {
 			t.Errorf("the last line is %q, want it to contain %q", last, want)
@@ -186,7 +186,7 @@ func TestStartUpErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProcess(t, test.flags...)
-			p.waitForExit(test.code, 20*time.Second)
+			p.waitForExit(test.code)
 			output := strings.TrimSpace(p.log.String())
 			if !strings.HasPrefix(output, "Error: ") || strings.Contains(output, "\n") || !strings.Contains(output, test.want) {
 				t.Errorf("got output %q, want a single error line with %q", output, test.want)
@@ -199,7 +199,7 @@ func TestVersionAndHelp(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{"-version": `^sample-controller .* go1\.`, "--help": `Usage: sample-controller \[flags\]`} {
 		p := startProcess(t, flag)
-		p.waitForExit(0, 10*time.Second)
+		p.waitForExit(0)
 		if !regexp.MustCompile(want).MatchString(p.log.String()) {
 			t.Errorf("unexpected output of %s: %q", flag, p.log)
 		}

@@ -196,7 +196,7 @@ func TestRestoredEtcd(t *testing.T) {
 			if takenOver {
 				leader.signal(syscall.SIGCONT)
 				r.start()
-				standbys[0].waitForExit(1, convergence) // The frozen one may go on, because the Lease is its own again.
+				standbys[0].waitForExit(1) // The frozen one may go on, because the Lease is its own again.
 			} else {
 				wait(t, time.After(staleTime))
 				close(released)
@@ -217,7 +217,6 @@ func TestRestoredEtcdWithoutRaisedRevision(t *testing.T) {
 	r.restore(false)
 	waitForControllerManager(t)
 	wait(t, time.After(staleTime))
-	controller.stop(10 * time.Second)
-	controller.process = controller.start()
+	controller.restart()
 	r.verify()
 }

@@ -55,7 +55,7 @@ func TestInvalidFoosOfOlderCRD(t *testing.T) {
 	storeFoo(t, namespace, "replicas-string", `"spec":{"deploymentName":"replicas-string","replicas":"3"}`)
 	kubectl(t, "apply", "-f", crdFile)
 	failing := startProcess(t, "-kubeconfig", kubeconfigFor(t, user), "-namespace", namespace, "-cache-sync-timeout=3s")
-	failing.waitForExit(1, 20*time.Second)
+	failing.waitForExit(1)
 	if last := failing.errorLine(); !strings.Contains(last, "replicas") {
 		t.Errorf("the last line is %q, want the name of the field", last)
 	}
@@ -116,7 +116,7 @@ func TestOlderCRD(t *testing.T) {
 			checkReportedOnce(t, controller)
 
 			// After a restart it is noticed again, and no Deployment is written.
-			controller.stop(10 * time.Second)
+			controller.stop()
 			before := stableRequestsIn(t, namespace)
 			controller = startController(t, namespace, "-resync-period=1s")
 			controller.waitForLog(olderCRDMessage)
@@ -138,7 +138,7 @@ func TestOlderCRD(t *testing.T) {
 			waitForReplicas(t, namespace, "scaled", 1)
 			waitForReplicas(t, namespace, "renamed", 2) // by the next resync
 			checkReportedOnce(t, controller)
-			controller.stop(10 * time.Second)
+			controller.stop()
 			kubectl(t, "delete", "-n", namespace, "foos", "--all")
 		})
 	}

@@ -77,7 +77,7 @@ func TestVariants(t *testing.T) {
 // names of the tests, and the output.
 func runTests(t *testing.T, pkg, pattern string, flags []string, arguments ...string) (map[string]string, string) {
 	t.Helper()
-	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout=1m", "-run=" + pattern}, flags, []string{"."}, arguments)
+	args := slices.Concat([]string{"test", "-json", "-vet=off", "-timeout=10m", "-run=" + pattern}, flags, []string{"."}, arguments)
 	command := exec.Command("go", args...)
 	command.Dir = filepath.Join(root, pkg)
 	events, _ := command.Output() // A test that fails is no error.

@@ -135,7 +135,7 @@ func (p *page) press(key string) {
 // eventually waits until an expression is true.
 func (p *page) eventually(what, expression string) {
 	p.Helper()
-	for deadline := time.Now().Add(90 * time.Second); p.get(expression) != true; {
+	for deadline := time.Now().Add(5 * time.Minute); p.get(expression) != true; {
 		if time.Now().After(deadline) {
 			p.Fatalf("timed out waiting for %s: %s\ncaption: %s", what, expression, p.text("#caption"))
 		}

@@ -56,7 +56,6 @@ func (p *page) checkPicture() {
 		player.seek(player.steps.length);
 		return lab.cluster.now() - last.at > 1500 && lab.state.pods.get(lab.shownPod).delayed.size === 0;
 	})()`)
-	p.catchUp()
 	got := p.get(`(() => {
 		const pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
 		return labState.lanes.filter((lane) => objects(pod.lanes[lane].objects) !== objects(lab.state.stored[lane]) || labState.isStale(lab.state, pod, lane))
@@ -107,7 +106,7 @@ func TestExercises(t *testing.T) {
 		},
 		"limiters": func(p *page) { p.do("acts", "createMany", map[string]string{"count": "100"}) },
 		"added-again": func(p *page) {
-			p.fault("delayWrite", "seconds", "3")
+			p.fault("delayWrite", "seconds", "10")
 			p.scale("3")
 			p.receive("the write", `step.kind === "request" && step.verb === "patch"`)
 			p.scale("4")
