@@ -78,7 +78,8 @@ func TestLeaderIsReplaced(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
 			// A busy machine must not depose a leader earlier than the fault does.
-			flags := append([]string{"-leader-elect-lease-duration=10s", "-leader-elect-renew-deadline=8s"}, fault.flags...)
+			const duration = 6 * time.Second
+			flags := append([]string{"-leader-elect-lease-duration", duration.String(), "-leader-elect-renew-deadline=5s"}, fault.flags...)
 			var instances []*instance
 			for i := range 3 {
 				instances = append(instances, startCandidate(t, fmt.Sprintf("%s-%d", namespace, i), namespace, 0, flags...))
@@ -92,7 +93,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 			} // Otherwise the leader has not reconciled all of the Foos yet.
 			fault.begin(leader)
 			createFoo(t, namespace, "gap", "gap", 1)
-			next, _ := waitForLeader(t, convergence, standbys) // "shut down" has a Lease of ten minutes.
+			next, _ := waitForLeader(t, duration+15*time.Second, standbys) // with time for requests and polling
 			replaced := time.Now()
 			waitForNewFoos(t, namespace)
 			waitForReplicas(t, namespace, "gap", 1)
@@ -134,7 +135,7 @@ func TestForbiddenLease(t *testing.T) {
 	kubeconfig, err := local.KubeconfigFor(user)
 	requireNoError(t, err)
 	p := startProcess(t, "-kubeconfig", kubeconfig, "-namespace", namespace, "-leader-elect",
-		"-leader-elect-resource-namespace", namespace, "-leader-elect-retry-period=200ms", "-cache-sync-timeout=10s")
+		"-leader-elect-resource-namespace", namespace, "-leader-elect-retry-period=200ms", "-cache-sync-timeout=6s")
 	const message = "Cannot access the Lease"
 	p.waitForLog(message)
 	select {

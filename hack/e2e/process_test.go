@@ -158,7 +158,7 @@ func TestMissingPermission(t *testing.T) {
 	t.Parallel()
 	kubeconfig, err := local.KubeconfigFor(nobody)
 	requireNoError(t, err)
-	p := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=10s")
+	p := startProcess(t, "-kubeconfig", kubeconfig, "-cache-sync-timeout=6s")
 	p.waitForExit(1)
 	for _, want := range []string{"permission denied", `cannot list resource "`, `User "nobody"`} {
 		if last := p.errorLine(); !strings.Contains(last, want) {

@@ -20,7 +20,7 @@ import (
 )
 
 // entry is added to the main package of the controller, so that one module is both the controller and the API server of the lab. A browser
-// has no signals: worker.js calls terminate instead.
+// has no signals: worker.js calls terminate instead. The linker's flag checklinkname allows it to call a function of os/signal.
 const entry = `package main
 
 import (
