@@ -99,11 +99,11 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	consistencyStore := consistency.NewStore(map[schema.GroupResource]consistency.LastSyncRVGetter{
+	consistencyStore := consistency.NewStore(map[schema.GroupResource]cache.Store{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
-	workqueue := priorityqueue.New("foos", priorityqueue.NewRateLimiter[cache.ObjectName]())
+	workqueue := priorityqueue.New[cache.ObjectName]("foos")
 	pacer := pacing.New(workqueue.AddLowPriorityAfter)
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
@@ -116,12 +116,15 @@ func NewController(
 		workqueue:         workqueue,
 		consistencyStore:  consistencyStore,
 		pacer:             pacer,
-		control:           control.New(kubeclientset, sampleclientset, consistencyStore, pacer, FieldManager),
-		eventBroadcaster:  eventBroadcaster,
-		recorder:          eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
-		logger:            klog.FromContext(ctx),
-		image:             options.DefaultImage,
-		shutdownTimeout:   options.DefaultShutdownTimeout,
+		control: &control.Control{
+			KubeClient: kubeclientset, SampleClient: sampleclientset,
+			ConsistencyStore: consistencyStore, Pacer: pacer, FieldManager: FieldManager,
+		},
+		eventBroadcaster: eventBroadcaster,
+		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
+		logger:           klog.FromContext(ctx),
+		image:            options.DefaultImage,
+		shutdownTimeout:  options.DefaultShutdownTimeout,
 	}
 
 	controller.logger.Info("Setting up event handlers")
@@ -153,7 +156,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	events := c.kubeclientset.CoreV1().Events("")
 	c.eventBroadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: events})
 	defer c.eventBroadcaster.Shutdown()
-
 	logger.Info("Starting Foo controller")
 	logger.Info("Waiting for informer caches to sync")
 	if !cache.WaitFor(ctx, "", c.deploymentsSynced, c.foosSynced) {
@@ -298,17 +300,18 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	ctx = klog.NewContext(ctx, logger)
 	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef))
 	start := time.Now()
-	metrics.SyncStarted()
+	metrics.ActiveWorkers.Inc()
 	err := c.syncHandler(ctx, objectRef)
+	metrics.ActiveWorkers.Dec()
+	metrics.SyncDuration.Observe(time.Since(start).Seconds())
 	result := c.handleErr(ctx, err, objectRef)
-	duration := time.Since(start)
-	metrics.SyncFinished(result, duration)
-	logger.V(4).Info("Finished syncing", "duration", duration, "result", result, "err", err)
+	metrics.Syncs.WithLabelValues(result).Inc()
+	logger.V(4).Info("Finished syncing", "duration", time.Since(start), "result", result, "err", err)
 	return true
 }
 
 // handleErr decides whether and when a Foo is synced again after a sync that returned err.
-func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) metrics.Result {
+func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) string {
 	stalled, isStalled := errors.AsType[*foostatus.StalledError](err)
 	switch {
 	case err == nil:
@@ -339,11 +342,10 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			metrics.SyncPanicked()
+			metrics.SyncPanics.Inc()
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-
 	// This comes first, so that what is read below is at least as new as the last write.
 	if err := c.consistencyStore.EnsureReady(objectRef); err != nil {
 		return err
@@ -357,8 +359,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	case err != nil:
 		return err
 	}
-	logger.V(4).Info("Read Foo from the cache", "resourceVersion", foo.ResourceVersion,
-		"generation", foo.Generation)
+	logger.V(4).Info("Read Foo from cache", "resourceVersion", foo.ResourceVersion, "generation", foo.Generation)
 	if foo.DeletionTimestamp != nil {
 		logger.V(4).Info("Foo is being deleted; leaving its Deployments to the garbage collector")
 		return nil
@@ -407,7 +408,7 @@ func (c *Controller) syncDeployment(
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
 		return syncResult{deployment: found, stalled: foostatus.Reported(foo, foostatus.DeploymentOverridden)}, nil
 	default:
-		logger.V(4).Info("Read Deployment from the cache", "resourceVersion", found.ResourceVersion)
+		logger.V(4).Info("Read Deployment from cache", "resourceVersion", found.ResourceVersion)
 	}
 
 	differences := foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
@@ -460,11 +461,10 @@ func (c *Controller) report(
 	ctx context.Context, foo *samplev1alpha1.Foo, result syncResult, superseded []*appsv1.Deployment,
 ) error {
 	deployment, stalled := result.deployment, result.stalled
-	if deployment == nil && len(superseded) > 0 {
-		// It keeps serving until it can be replaced.
+	if deployment == nil && len(superseded) > 0 { // It keeps serving until it can be replaced.
 		deployment = superseded[max(0, slices.IndexFunc(superseded, foostatus.IsAvailable))]
 	}
-	updated, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
+	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
 	if err != nil {
 		return err
 	}
@@ -472,7 +472,7 @@ func (c *Controller) report(
 	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
 		klog.FromContext(ctx).Info("Foo is stalled", "reason", stalled.Reason, "message", stalled.Message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
-	case stalled == nil && (result.changed || !foostatus.IsObserved(foo) && foostatus.IsObserved(updated)):
+	case stalled == nil && (result.changed || stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return nil

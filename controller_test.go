@@ -43,7 +43,6 @@ import (
 	"k8s.io/sample-controller/hack/simulation"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
-	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
@@ -746,7 +745,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t)
 		f.shutdownTimeout = time.Minute
-		f.control = control.New(hangingClient{Interface: f.kubeClient}, f.sampleClient, f.consistencyStore, f.pacer, FieldManager)
+		f.control.KubeClient = hangingClient{Interface: f.kubeClient}
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()

@@ -79,8 +79,9 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		}
 		config.Wrap(elector.Guard) // The clients can write only while this instance leads.
 	}
-	kubeClient, sampleClient, err := newClients(config, o)
-	if err != nil {
+	kubeClient, err := kubernetes.NewForConfig(config)
+	sampleClient, sampleErr := clientset.NewForConfig(config)
+	if err := cmp.Or(err, sampleErr); err != nil {
 		return fmt.Errorf("the clients cannot be built; check -kubeconfig and -master: %w", err)
 	}
 	// Only named informers have metrics. A second instance in a process has no name, and no metrics.
@@ -123,17 +124,6 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		return lead(ctx)
 	}
 	return elector.Run(ctx, lead)
-}
-
-// newClients returns clientsets that share a rate limit.
-func newClients(config *rest.Config, o *options.Options) (kubernetes.Interface, clientset.Interface, error) {
-	config.RateLimiter = o.RateLimiter()
-	kubeClient, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	sampleClient, err := clientset.NewForConfig(config)
-	return kubeClient, sampleClient, err
 }
 
 // serve serves health checks and metrics, each if it has an address.

@@ -33,16 +33,11 @@ const staleCacheTimeout = time.Minute
 // resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as stale. Versions that
 // cannot be compared do not.
 type Store struct {
-	stores map[schema.GroupResource]LastSyncRVGetter
+	stores map[schema.GroupResource]cache.Store
 
 	lock sync.Mutex
 	// writes are those that the caches may not have reached.
 	writes map[cache.ObjectName][]write
-}
-
-// LastSyncRVGetter is a cache that knows the resourceVersion that it has reached, such as a cache.Store.
-type LastSyncRVGetter interface {
-	LastStoreSyncResourceVersion() string
 }
 
 type write struct {
@@ -52,7 +47,7 @@ type write struct {
 }
 
 // NewStore returns an empty store for writes to the resources that the given caches hold.
-func NewStore(stores map[schema.GroupResource]LastSyncRVGetter) *Store {
+func NewStore(stores map[schema.GroupResource]cache.Store) *Store {
 	return &Store{stores: stores, writes: map[cache.ObjectName][]write{}}
 }
 

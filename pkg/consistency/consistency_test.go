@@ -20,13 +20,16 @@ var (
 )
 
 // fakeCache is a cache that has reached a resourceVersion.
-type fakeCache struct{ at string }
+type fakeCache struct {
+	cache.Store
+	at string
+}
 
 func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
 func newTestStore(foosAt, deploymentsAt string) (store *Store, foosCache, deploymentsCache *fakeCache) {
 	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
-	return NewStore(map[schema.GroupResource]LastSyncRVGetter{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
+	return NewStore(map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {

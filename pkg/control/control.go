@@ -9,11 +9,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,23 +33,12 @@ import (
 // Control makes requests. It records each write in the consistency store, and each answer to a write of a
 // Deployment in the pacer. If a live read shows that a cache is stale, the error wraps consistency.ErrStale.
 type Control struct {
-	kubeclientset    kubernetes.Interface
-	sampleclientset  clientset.Interface
-	consistencyStore *consistency.Store
-	pacer            *pacing.Pacer
-	fieldManager     string
+	KubeClient       kubernetes.Interface
+	SampleClient     clientset.Interface
+	ConsistencyStore *consistency.Store
+	Pacer            *pacing.Pacer
+	FieldManager     string
 	olderCRD         sync.Once // It is logged once that the CRD is older than this controller.
-}
-
-// New returns a Control.
-func New(
-	kubeclientset kubernetes.Interface, sampleclientset clientset.Interface,
-	consistencyStore *consistency.Store, pacer *pacing.Pacer, fieldManager string,
-) *Control {
-	return &Control{
-		kubeclientset: kubeclientset, sampleclientset: sampleclientset,
-		consistencyStore: consistencyStore, pacer: pacer, fieldManager: fieldManager,
-	}
 }
 
 // CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It
@@ -67,8 +54,8 @@ func (c *Control) CreateOrPatchDeployment(
 		return nil, err
 	}
 	klog.FromContext(ctx).V(4).Info("Patching Deployment", "patch", string(patch))
-	patched, err := c.kubeclientset.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
-		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.fieldManager})
+	patched, err := c.KubeClient.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.FieldManager})
 	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
 }
 
@@ -77,13 +64,13 @@ func (c *Control) CreateOrPatchDeployment(
 func (c *Control) createDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
-	if foo.Status.ObservedGeneration != 0 || c.pacer.HasWritten(foo, desired.Name) { // It is not the first.
+	if foo.Status.ObservedGeneration != 0 || c.Pacer.HasWritten(foo, desired.Name) { // It is not the first.
 		if err := c.ensureCurrent(ctx, foo); err != nil {
 			return nil, err
 		}
 	}
-	client := c.kubeclientset.AppsV1().Deployments(desired.Namespace)
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.fieldManager})
+	client := c.KubeClient.AppsV1().Deployments(desired.Namespace)
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.FieldManager})
 	if !apierrors.IsAlreadyExists(err) {
 		return created, c.answered(ctx, foo, "Created Deployment", desired.Name, created, err)
 	}
@@ -100,24 +87,16 @@ func (c *Control) createDeployment(
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found
-// as a precondition. Fields that this version of the Go types does not have survive. Large parts that do not
-// differ are left out, because it takes long to marshal and to compare them.
+// mergePatch returns the strategic merge patch from found to desired, a changed copy of it. The patch carries
+// their resourceVersion as a precondition. Fields that this version of the Go types does not have survive.
 func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
-	from, to := *found, *desired
-	if reflect.DeepEqual(from.ObjectMeta, to.ObjectMeta) {
-		from.ObjectMeta, to.ObjectMeta = metav1.ObjectMeta{}, metav1.ObjectMeta{}
-	}
-	if reflect.DeepEqual(from.Spec.Template, to.Spec.Template) {
-		from.Spec.Template, to.Spec.Template = corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{}
-	}
-	from.Status, to.Status = appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
-	from.ResourceVersion, to.ResourceVersion = "", found.ResourceVersion
-	before, err := json.Marshal(&from)
+	unversioned := *found
+	unversioned.ResourceVersion = ""
+	before, err := json.Marshal(&unversioned)
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(&to)
+	after, err := json.Marshal(desired)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +111,7 @@ func (c *Control) DeleteDeployment(
 	if err := c.ensureCurrent(ctx, foo); err != nil {
 		return err
 	}
-	client := c.kubeclientset.AppsV1().Deployments(foo.Namespace)
+	client := c.KubeClient.AppsV1().Deployments(foo.Namespace)
 	live, err := client.Get(ctx, current.Name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
@@ -151,7 +130,7 @@ func (c *Control) DeleteDeployment(
 // ensureCurrent returns an error if a live read finds a Foo with another UID or spec, or one that is being
 // deleted. Generations are not compared: after etcd was restored from an older snapshot they may be equal.
 func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	client := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.SampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -172,7 +151,7 @@ func (c *Control) answered(
 	if err != nil && stalled == nil {
 		return err
 	}
-	c.pacer.Answered(ctx, foo, name)
+	c.Pacer.Answered(ctx, foo, name)
 	if stalled != nil {
 		return stalled
 	}
@@ -187,7 +166,7 @@ func (c *Control) answered(
 
 // expect makes the next sync of a Foo wait until the cache has an object as it is now.
 func (c *Control) expect(foo *samplev1alpha1.Foo, resource schema.GroupResource, object metav1.Object) {
-	c.consistencyStore.WroteAt(cache.MetaObjectToName(foo), resource, object.GetResourceVersion())
+	c.ConsistencyStore.WroteAt(cache.MetaObjectToName(foo), resource, object.GetResourceVersion())
 }
 
 // UpdateFooStatus updates the status of a Foo if it differs, and nothing else. It returns the Foo as it is
@@ -203,9 +182,9 @@ func (c *Control) UpdateFooStatus(
 	}
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
-	client := c.sampleclientset.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.SampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	updated, err := client.UpdateStatus(ctx, fooCopy, metav1.UpdateOptions{
-		FieldManager: c.fieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
+		FieldManager: c.FieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
 	})
 	switch {
 	case apierrors.IsNotFound(err) && c.ensureCurrent(ctx, foo) == nil:

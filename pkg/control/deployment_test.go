@@ -36,7 +36,8 @@ func newFoo(generation int64) *samplev1alpha1.Foo {
 }
 
 func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
-	return New(kubeClient, sampleClient, store, pacing.New(func(cache.ObjectName, time.Duration) {}), "")
+	pacer := pacing.New(func(cache.ObjectName, time.Duration) {})
+	return &Control{KubeClient: kubeClient, SampleClient: sampleClient, ConsistencyStore: store, Pacer: pacer}
 }
 
 func TestMergePatch(t *testing.T) {
@@ -176,7 +177,7 @@ func TestWritesAreRecorded(t *testing.T) {
 			kubeClient.AddReactor("*", "deployments", returning(written, nil))
 			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			cached.Bookmark("10")
-			store := consistency.NewStore(map[schema.GroupResource]consistency.LastSyncRVGetter{appsv1.Resource("deployments"): cached})
+			store := consistency.NewStore(map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
 			if got, err := test.write(newControl(kubeClient, nil, store)); !errors.Is(err, test.wantErr) || err == nil && got != written {
 				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
 			}

@@ -36,27 +36,34 @@ var (
 
 // Options are the parameters of an election.
 type Options struct {
-	Namespace, Name string // Of the Lease.
-	// LeaseDuration, RenewDeadline and RetryPeriod are those of leaderelection.LeaderElectionConfig.
-	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// Name is that of the Lease. Run sets the lock and the callbacks.
+	leaderelection.LeaderElectionConfig
+	Namespace string // Of the Lease.
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
 	ForbiddenTimeout time.Duration
 }
 
-// Elector takes part in an election.
+// Elector takes part in an election. As its lock, it observes in the responses of the API server whether this
+// instance holds the Lease.
 type Elector struct {
-	options  Options
-	lock     *observedLock
+	resourcelock.Interface
+	options Options
+	// renewed is when the last renewal was sent, or nil if the Lease is not held. Standbys count from later.
+	renewed  atomic.Pointer[time.Time]
 	inFlight atomic.Int64 // Writes to which the API server has not responded.
+	// forbiddenSince maps a verb to when it became forbidden. After ForbiddenTimeout, endElection is called.
+	forbiddenSince map[string]time.Time
+	endElection    context.CancelCauseFunc
 }
 
-// New returns an elector with a client of its own. config must have no rate limit: it delays renewals.
+// New returns an elector with a client of its own, without a rate limit, which would delay renewals.
 func New(config *rest.Config, options Options) (*Elector, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("getting the hostname for the leader election: %w", err)
 	}
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	config.QPS, config.RateLimiter = -1, nil
 	config.Timeout = options.RenewDeadline / 2 // A second attempt has to fit in.
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -67,9 +74,7 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 	}
-	return &Elector{options: options, lock: &observedLock{
-		Interface: lock, forbiddenSince: map[string]time.Time{}, forbiddenTimeout: options.ForbiddenTimeout,
-	}}, nil
+	return &Elector{Interface: lock, options: options, forbiddenSince: map[string]time.Time{}}, nil
 }
 
 // Run acquires the Lease, calls lead with ctx, and releases the Lease once lead has returned. If lead returns
@@ -77,25 +82,20 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 // returns nil. If the Lease is lost it returns ErrLost while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          e.lock,
-		LeaseDuration: e.options.LeaseDuration,
-		RenewDeadline: e.options.RenewDeadline,
-		RetryPeriod:   e.options.RetryPeriod,
-		Name:          e.options.Name,
-		// ReleaseOnCancel is not set: release compares the holder first.
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { close(started) },
-			OnStoppedLeading: func() { close(stopped) },
-		},
-	})
+	config := e.options.LeaderElectionConfig // ReleaseOnCancel is not set: release compares the holder first.
+	config.Lock = e
+	config.Callbacks = leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(context.Context) { close(started) },
+		OnStoppedLeading: func() { close(stopped) },
+	}
+	elector, err := leaderelection.NewLeaderElector(config)
 	if err != nil {
 		return err
 	}
 	// The election outlives ctx: the Lease is renewed until lead has returned.
 	electionCtx, endElection := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endElection(nil)
-	e.lock.endElection = endElection
+	e.endElection = endElection
 	go elector.Run(electionCtx)
 
 	var leadErr error
@@ -118,8 +118,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 		return leadErr // Requests that were cancelled may still be applied: the Lease has to expire.
 	}
 	if err := e.release(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to release the Lease; standbys wait until it expires",
-			"lease", e.lock.Describe())
+		klog.FromContext(ctx).Error(err, "Failed to release the Lease; it has to expire", "lease", e.Describe())
 	}
 	return nil
 }
@@ -129,7 +128,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) err
 func (e *Elector) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.RenewDeadline)
 	defer cancel()
-	if e.lock.renewed.Swap(nil) == nil { // From now on writes fail.
+	if e.renewed.Swap(nil) == nil { // From now on writes fail.
 		return nil // This instance does not hold the Lease, as far as it knows.
 	}
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
@@ -140,25 +139,25 @@ func (e *Elector) release(ctx context.Context) error {
 	}
 	// A renewal that was cancelled may have been applied, and cause a conflict.
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		record, _, err := e.lock.Get(ctx)
-		if err != nil || record.HolderIdentity != e.lock.Identity() {
+		record, _, err := e.Get(ctx)
+		if err != nil || record.HolderIdentity != e.Identity() {
 			return err
 		}
 		record.HolderIdentity, record.LeaseDurationSeconds = "", 1
-		return e.lock.Update(ctx, *record)
+		return e.Update(ctx, *record)
 	})
 }
 
 // leading reports whether this instance can be sure that it holds the Lease.
 func (e *Elector) leading() bool {
-	renewed := e.lock.renewed.Load()
+	renewed := e.renewed.Load()
 	return renewed != nil && elapsed(*renewed) < e.options.RenewDeadline
 }
 
 // Check returns an error if this instance is the leader and has not renewed the Lease for longer than halfway
 // from RetryPeriod to RenewDeadline.
 func (e *Elector) Check() error {
-	renewed := e.lock.renewed.Load()
+	renewed := e.renewed.Load()
 	if renewed != nil && elapsed(*renewed) > (e.options.RetryPeriod+e.options.RenewDeadline)/2 {
 		return fmt.Errorf("the Lease was last renewed %s ago", elapsed(*renewed).Round(time.Millisecond))
 	}
@@ -194,63 +193,51 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
-// observedLock observes in the responses of the API server whether this instance holds the Lease.
-type observedLock struct {
-	resourcelock.Interface
-	// renewed is when the last renewal was sent, or nil if the Lease is not held. Standbys count from later.
-	renewed atomic.Pointer[time.Time]
-	// forbiddenSince maps a verb to when it became forbidden. After forbiddenTimeout, endElection is called.
-	forbiddenSince   map[string]time.Time
-	forbiddenTimeout time.Duration
-	endElection      context.CancelCauseFunc
-}
-
-func (l *observedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.Identity() {
-		l.renewed.Store(nil)
+func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := e.Interface.Get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != e.Identity() {
+		e.renewed.Store(nil)
 	}
-	l.observeForbidden(ctx, "get", err)
+	e.observeForbidden(ctx, "get", err)
 	return record, raw, err
 }
 
-func (l *observedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := time.Now()
-	return l.responded(ctx, "create", record.HolderIdentity, sent, l.Interface.Create(ctx, record))
+func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return e.responded(ctx, "create", record.HolderIdentity, time.Now(), e.Interface.Create(ctx, record))
 }
 
-func (l *observedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent := time.Now()
-	return l.responded(ctx, "update", record.HolderIdentity, sent, l.Interface.Update(ctx, record))
+func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return e.responded(ctx, "update", record.HolderIdentity, time.Now(), e.Interface.Update(ctx, record))
 }
 
-func (l *observedLock) responded(ctx context.Context, verb, holder string, sent time.Time, err error) error {
-	l.observeForbidden(ctx, verb, err)
+// responded observes the response to a request that was sent after the time that is given.
+func (e *Elector) responded(ctx context.Context, verb, holder string, sent time.Time, err error) error {
+	e.observeForbidden(ctx, verb, err)
 	switch {
-	case err == nil && holder == l.Identity():
-		l.renewed.Store(&sent)
-		clear(l.forbiddenSince) // While the Lease is held, it need not be read.
+	case err == nil && holder == e.Identity():
+		e.renewed.Store(&sent)
+		clear(e.forbiddenSince) // While the Lease is held, it need not be read.
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		l.renewed.Store(nil) // The Lease was released, or another client has written or deleted it.
+		e.renewed.Store(nil) // The Lease was released, or another client has written or deleted it.
 	}
 	return err
 }
 
 // observeForbidden logs that a verb is forbidden or the namespace missing. If that lasts, the election ends.
-func (l *observedLock) observeForbidden(ctx context.Context, verb string, err error) {
+func (e *Elector) observeForbidden(ctx context.Context, verb string, err error) {
 	noNamespace := verb == "create" && apierrors.IsNotFound(err)
 	if !apierrors.IsForbidden(err) && !noNamespace {
-		delete(l.forbiddenSince, verb)
+		delete(e.forbiddenSince, verb)
 		return
 	}
 	err = fmt.Errorf("the Lease of the leader election cannot be used; "+
 		"grant the verb and resource named here with RBAC, create the namespace, or use another Lease with "+
 		"-leader-elect-resource-name and -leader-elect-resource-namespace: %w", err)
-	since, ok := l.forbiddenSince[verb]
+	since, ok := e.forbiddenSince[verb]
 	if !ok {
-		l.forbiddenSince[verb] = time.Now()
+		e.forbiddenSince[verb] = time.Now()
 		klog.FromContext(ctx).Error(err, "Cannot access the Lease; retrying")
-	} else if time.Since(since) >= l.forbiddenTimeout {
-		l.endElection(err)
+	} else if time.Since(since) >= e.options.ForbiddenTimeout {
+		e.endElection(err)
 	}
 }

@@ -24,11 +24,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 var options = Options{
-	Namespace: "default", Name: "lease",
-	LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ForbiddenTimeout: time.Minute,
+	LeaderElectionConfig: leaderelection.LeaderElectionConfig{
+		Name: "lease", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	},
+	Namespace: "default", ForbiddenTimeout: time.Minute,
 }
 
 // maxRetryPeriod is the maximum time between two attempts to acquire the Lease: client-go adds a random share.
@@ -41,9 +44,7 @@ func newTestElector(client *fake.Clientset, identity string) *Elector {
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
-	return &Elector{options: options, lock: &observedLock{
-		Interface: lock, forbiddenSince: map[string]time.Time{}, forbiddenTimeout: options.ForbiddenTimeout,
-	}}
+	return &Elector{Interface: lock, options: options, forbiddenSince: map[string]time.Time{}}
 }
 
 func getLease(t *testing.T, client *fake.Clientset) *coordinationv1.Lease {
@@ -273,7 +274,7 @@ func TestForbiddenWhileLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		elector := newTestElector(client, "one")
-		elector.lock.forbiddenTimeout = options.RenewDeadline / 2
+		elector.options.ForbiddenTimeout = options.RenewDeadline / 2
 		forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot update"))
 		var leading atomic.Bool
 		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -295,15 +296,15 @@ func TestForbiddenWhileLeading(t *testing.T) {
 // A read that is forbidden once does not count any more after a renewal, which needs no read.
 func TestRenewedAfterForbiddenRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lock := newTestElector(fake.NewClientset(), "one").lock
-		lock.endElection = func(err error) { t.Errorf("the election ended: %v", err) }
+		elector := newTestElector(fake.NewClientset(), "one")
+		elector.endElection = func(err error) { t.Errorf("the election ended: %v", err) }
 		forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot get"))
-		lock.observeForbidden(t.Context(), "get", forbidden)
-		if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "one"}); err != nil {
+		elector.observeForbidden(t.Context(), "get", forbidden)
+		if err := elector.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "one"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(options.ForbiddenTimeout)
-		lock.observeForbidden(t.Context(), "get", forbidden)
+		elector.observeForbidden(t.Context(), "get", forbidden)
 	})
 }
 
@@ -340,7 +341,7 @@ func TestGuard(t *testing.T) {
 		"wall clock within a deadline": {new(now.Round(0).Add(-options.RenewDeadline / 2)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			elector.lock.renewed.Store(test.renewed)
+			elector.renewed.Store(test.renewed)
 			if _, err := client.Get(server.URL); err != nil {
 				t.Errorf("read: %v", err)
 			}
@@ -464,15 +465,28 @@ func TestCheck(t *testing.T) {
 		"leader cannot renew":   {new(now.Add(-options.RenewDeadline * 2 / 3)), false},
 		"process was suspended": {new(now.Round(0).Add(-options.RenewDeadline * 2 / 3)), false},
 	} {
-		elector.lock.renewed.Store(test.renewed)
+		elector.renewed.Store(test.renewed)
 		if err := elector.Check(); (err == nil) != test.want {
 			t.Errorf("%s: Check() = %v", name, err)
 		}
 	}
 }
 
+// The rate limit of other clients does not delay a renewal.
+func TestNewWithRateLimit(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	elector, err := New(&rest.Config{Host: server.URL, RateLimiter: flowcontrol.NewFakeNeverRateLimiter()}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := elector.Get(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("Get() = %v, want the API server's response", err)
+	}
+}
+
 func TestNewWithInvalidAddress(t *testing.T) {
-	_, err := New(&rest.Config{Host: "http://["}, Options{Namespace: "default", Name: "lease"})
+	_, err := New(&rest.Config{Host: "http://["}, options)
 	if err == nil || !strings.Contains(err.Error(), "check -kubeconfig and -master") {
 		t.Errorf("New() = %v, want an error that says what to check", err)
 	}

@@ -59,7 +59,7 @@ func Rejected(err error) *StalledError {
 	if !rejected || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
-	return &StalledError{Reason: DeploymentRejected, Message: truncated(err.Error())}
+	return &StalledError{Reason: DeploymentRejected, Message: err.Error()}
 }
 
 // Overridden returns the error that names the differences, or nil if there are none. An error that the status
@@ -69,7 +69,7 @@ func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError 
 	if reported != nil || !differences.Exist() {
 		return reported
 	}
-	return &StalledError{Reason: DeploymentOverridden, Message: truncated(differences.String())}
+	return &StalledError{Reason: DeploymentOverridden, Message: differences.String()}
 }
 
 // RejectedOrOverridden returns what stalls a Foo whose Deployment differs and may not be written yet, because
@@ -89,9 +89,6 @@ func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
 	}
 	return &StalledError{Reason: condition.Reason, Message: condition.Message}
 }
-
-// IsObserved reports whether the status of a Foo is about its latest generation.
-func IsObserved(foo *samplev1alpha1.Foo) bool { return foo.Status.ObservedGeneration == foo.Generation }
 
 // New returns the status of a Foo with a Deployment, which may be nil if err is given.
 func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledError) samplev1alpha1.FooStatus {
@@ -116,6 +113,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
 	}
+	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The API's maximum.
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if err == nil && ready.Reason != DeploymentStalled {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
@@ -141,7 +139,7 @@ func rolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 		cannotCreatePods := c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
 		doesNotProgress := c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
 		if cannotCreatePods || doesNotProgress {
-			return DeploymentStalled, truncated(message + ": " + c.Message)
+			return DeploymentStalled, message + ": " + c.Message
 		}
 	}
 	return DeploymentProgressing, message
@@ -163,11 +161,6 @@ func CanTakeOver(deployment *appsv1.Deployment) bool {
 // DesiredReplicas returns spec.replicas, or the API server's default.
 func DesiredReplicas(deployment *appsv1.Deployment) int32 {
 	return ptr.Deref(deployment.Spec.Replicas, 1)
-}
-
-// truncated cuts a message at the maximum length of that of a metav1.Condition.
-func truncated(message string) string {
-	return strings.ToValidUTF8(utilstrings.ShortenString(message, 32768), "")
 }
 
 // Differences are the fields of a Deployment that differ from its desired state. Found is nil if there is no

@@ -277,13 +277,13 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	failing.Status.Conditions = []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: long},
 	}
-	_, ofRollout := rolloutStatus(failing)
-	for name, message := range map[string]string{
-		"rejection":  Rejected(apierrors.NewBadRequest(long)).Error(),
-		"multi-byte": Rejected(apierrors.NewBadRequest(strings.Repeat("ü", 20000))).Error(),
-		"override":   Overridden(newFoo(), Differences{found, desired}).Message,
-		"rollout":    ofRollout,
+	for name, status := range map[string]samplev1alpha1.FooStatus{
+		"rejection":  New(newFoo(), nil, Rejected(apierrors.NewBadRequest(long))),
+		"multi-byte": New(newFoo(), nil, Rejected(apierrors.NewBadRequest(strings.Repeat("ü", 20000)))),
+		"override":   New(newFoo(), nil, Overridden(newFoo(), Differences{found, desired})),
+		"rollout":    New(newFoo(), failing, nil),
 	} {
+		message := status.Conditions[0].Message
 		if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
 			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(message))
 		}
@@ -343,17 +343,6 @@ func TestNoDifferences(t *testing.T) {
 	} {
 		if got := (Differences{stored, test.desired}).Exist(); got != test.want {
 			t.Errorf("%s: Exist() = %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-func TestIsObserved(t *testing.T) {
-	for observedGeneration, want := range map[int64]bool{0: false, 1: false, 2: true} {
-		foo := &samplev1alpha1.Foo{
-			ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: samplev1alpha1.FooStatus{ObservedGeneration: observedGeneration},
-		}
-		if got := IsObserved(foo); got != want {
-			t.Errorf("IsObserved() = %v with observedGeneration %d of 2, want %v", got, observedGeneration, want)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func TestClientConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 {
-				t.Errorf("ClientConfig() = %s, %s, QPS %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, test.wantHost, test.wantNamespace)
+			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 || config.RateLimiter != nil {
+				t.Errorf("ClientConfig() = %s, %s, QPS %v, %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, config.RateLimiter, test.wantHost, test.wantNamespace)
 			}
 		})
 	}

@@ -51,15 +51,6 @@ type Options struct {
 	logging                                         *flag.FlagSet
 }
 
-// RateLimiter returns the rate limiter that all clients share, or nil if there is no limit.
-func (o *Options) RateLimiter() flowcontrol.RateLimiter {
-	if o.KubeAPIQPS == 0 {
-		return nil
-	}
-	burst := cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS)))
-	return flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), burst)
-}
-
 // flagGroups returns the flags by topic, in the order in which -h prints them.
 func flagGroups(o *Options) []*flag.FlagSet {
 	cluster := flag.NewFlagSet("Cluster", flag.ContinueOnError)
@@ -184,10 +175,7 @@ func isNamespace(name string) bool { return name == "" || len(validation.IsDNS11
 
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
-	_, port, err := net.SplitHostPort(cmp.Or(address, ":0"))
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
+	_, err := net.ResolveTCPAddr("tcp", cmp.Or(address, ":0"))
 	return err == nil
 }
 
@@ -202,9 +190,9 @@ func (o *Options) SetUpLogging() error {
 	return logsapi.ValidateAndApply(config, nil)
 }
 
-// ClientConfig returns a client configuration without rate limits, and the default namespace: those of the
-// kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without any of them, those of
-// the Pod in which the process runs. The error says what to set.
+// ClientConfig returns a client configuration, whose clients share a rate limit if there is one, and the default
+// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without
+// any of them, those of the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
 	environment := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	paths := filepath.SplitList(environment)
@@ -220,6 +208,10 @@ func (o *Options) ClientConfig() (config *rest.Config, namespace string, err err
 		return nil, "", fmt.Errorf("the kubeconfig cannot be used; check -kubeconfig and KUBECONFIG: %w", err)
 	}
 	config.QPS = -1
+	if o.KubeAPIQPS > 0 {
+		burst := cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS)))
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), burst)
+	}
 	// Each server and proxy accepts JSON. Lists and watches are large, and cost less in protobuf, which custom
 	// resources do not support.
 	config.ContentType = runtime.ContentTypeJSON

@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Kubeconfig != "" || o.Master != "" || o.Namespace != "" || o.Version || o.RateLimiter() != nil || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
+	if o.Kubeconfig != "" || o.Master != "" || o.Namespace != "" || o.Version || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
 		o.CacheSyncTimeout != 2*time.Minute || o.ShutdownTimeout != 30*time.Second || o.LeaderElect ||
 		o.Election.LeaseDuration != 15*time.Second || o.Election.RenewDeadline != 10*time.Second || o.Election.RetryPeriod != 2*time.Second || o.Election.ForbiddenTimeout != o.CacheSyncTimeout ||
 		o.Election.Name != "sample-controller" || o.MetricsBindAddress != "" || o.HealthProbeBindAddress != "" || o.LoggingFormat != "text" {
@@ -37,6 +37,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestRateLimiter(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
 	for args, want := range map[string]struct {
 		qps   float32
 		burst int
@@ -45,17 +46,21 @@ func TestRateLimiter(t *testing.T) {
 		"-kube-api-qps=20 -kube-api-burst=1000": {20, 1000},
 		"-kube-api-qps=20 -kube-api-burst=5":    {20, 5},
 	} {
-		o, err := Parse(strings.Fields(args), io.Discard)
+		o, err := Parse(append(strings.Fields(args), "-master=http://127.0.0.1:8001"), io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) { // The clock of a bubble stands still, and no tokens are added.
-			limiter, burst := o.RateLimiter(), 0
+			config, _, err := o.ClientConfig()
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiter, burst := config.RateLimiter, 0
 			for limiter.TryAccept() {
 				burst++
 			}
 			if limiter.QPS() != want.qps || burst != want.burst {
-				t.Errorf("RateLimiter() with %q: %v per second, burst %d, want %v, %d", args, limiter.QPS(), burst, want.qps, want.burst)
+				t.Errorf("rate limiter with %q: %v per second, burst %d, want %v, %d", args, limiter.QPS(), burst, want.qps, want.burst)
 			}
 		})
 	}

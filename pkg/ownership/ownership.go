@@ -71,14 +71,9 @@ type Index struct {
 
 // NewIndex adds the indexes to the informers, unless they have them already from another controller.
 func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) *Index {
-	index := &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
-	if _, ok := index.deployments.GetIndexers()[byFooUID]; !ok {
-		utilruntime.Must(deployments.AddTypedIndexers(deploymentIndexers))
-	}
-	if _, ok := index.foos.GetIndexers()[byDeploymentName]; !ok {
-		utilruntime.Must(foos.AddTypedIndexers(fooIndexers))
-	}
-	return index
+	// The error of an informer that has the index. One without it is noticed when the index is used.
+	_, _ = deployments.AddTypedIndexers(deploymentIndexers), foos.AddTypedIndexers(fooIndexers)
+	return &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
 }
 
 // Superseded returns the Deployments that a Foo controls under other names than spec.deploymentName, newest

@@ -21,30 +21,37 @@ type Queue[T comparable] struct {
 	low workqueue.TypedDelayingInterface[*T]
 }
 
-// New returns a queue whose metrics have the given name.
-func New[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	return newQueue(name, rateLimiter, newFIFOs[T]())
-}
-
-func newQueue[T comparable](name string, limiter workqueue.TypedRateLimiter[T], fifos *fifos[T]) *Queue[T] {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	low := workqueue.NewTypedDelayingQueueWithConfig(
-		workqueue.TypedDelayingQueueConfig[*T]{Queue: lowPriority[T]{workqueue.NewTyped[*T](), queue}})
-	high := workqueue.NewTypedDelayingQueueWithConfig(
-		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{queue, fifos}})
-	rateLimiting := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high})
-	return &Queue[T]{rateLimiting, low}
-}
-
-// NewRateLimiter returns a rate limiter for retries: exponential for each item, from 5 ms to 1000 s, or
-// 50 per second with a burst of 300 for all items, whichever is longer.
-func NewRateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedMaxOfRateLimiter(
+// New returns a queue whose metrics have the given name. The delay of retries is exponential for each item, from
+// 5 ms to 1000 s, or that of 50 per second with a burst of 300 for all items, whichever is longer.
+func New[T comparable](name string) *Queue[T] {
+	return newQueue(name, &fifos[T]{low: map[T]*list.Element{}}, workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
 		&workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
-	)
+	))
 }
+
+func newQueue[T comparable](name string, fifos *fifos[T], limiter workqueue.TypedRateLimiter[T]) *Queue[T] {
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
+	addHigh := adder[T]{queue, func(item T) {
+		fifos.high.Store(item, true)
+		queue.Add(item)
+	}}
+	high := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: addHigh})
+	// Of equal items a delaying queue keeps one. The pointers all differ.
+	addLow := adder[*T]{workqueue.NewTyped[*T](), func(item *T) { queue.Add(*item) }}
+	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*T]{Queue: addLow})
+	return &Queue[T]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}), low}
+}
+
+// adder is a workqueue to which items are added by a function.
+type adder[T comparable] struct {
+	workqueue.TypedInterface[T]
+	add func(item T)
+}
+
+func (a adder[T]) Add(item T) { a.add(item) }
 
 // AddLowPriority adds an item with low priority, unless it has been added with high priority already.
 func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(&item) }
@@ -58,25 +65,6 @@ func (q *Queue[T]) ShutDown() {
 	q.TypedRateLimitingInterface.ShutDown()
 }
 
-// highPriority is a workqueue that adds items with high priority.
-type highPriority[T comparable] struct {
-	workqueue.TypedInterface[T]
-	fifos *fifos[T]
-}
-
-func (q highPriority[T]) Add(item T) {
-	q.fifos.high.Store(item, true)
-	q.TypedInterface.Add(item)
-}
-
-// lowPriority is a workqueue of pointers, which all differ: of equal items, a delaying queue keeps one.
-type lowPriority[T comparable] struct {
-	workqueue.TypedInterface[*T] // Nothing is added to it.
-	queue                        workqueue.TypedInterface[T]
-}
-
-func (q lowPriority[T]) Add(item *T) { q.queue.Add(*item) }
-
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
@@ -84,8 +72,6 @@ type fifos[T comparable] struct {
 	high sync.Map
 	low  map[T]*list.Element // The elements of lowItems.
 }
-
-func newFIFOs[T comparable]() *fifos[T] { return &fifos[T]{low: map[T]*list.Element{}} }
 
 func (f *fifos[T]) Push(item T) {
 	if _, isHigh := f.high.LoadAndDelete(item); isHigh {

@@ -4,6 +4,7 @@
 package priorityqueue
 
 import (
+	"container/list"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,9 +25,9 @@ type testQueue[T comparable] struct {
 }
 
 func newTestQueue[T comparable](t *testing.T) testQueue[T] {
-	fifos := newFIFOs[T]()
+	fifos := &fifos[T]{low: map[T]*list.Element{}}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Second)
-	queue := testQueue[T]{newQueue("", limiter, fifos), fifos}
+	queue := testQueue[T]{newQueue("", fifos, limiter), fifos}
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
@@ -206,28 +207,44 @@ func TestAddLowPriorityAfter(t *testing.T) {
 	})
 }
 
-func TestNewRateLimiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bucket does not refill while the clock stands still.
-		limiter := NewRateLimiter[int]()
-		for requeues, want := range map[int]time.Duration{
-			0: 5 * time.Millisecond, 1: 10 * time.Millisecond, 2: 20 * time.Millisecond, 30: 1000 * time.Second,
-		} {
-			limiter.Forget(0)
-			for range requeues {
-				limiter.When(0)
-			}
-			if got := limiter.When(0); got != want {
+func TestRetryDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
+		queue := New[int]("")
+		defer queue.ShutDown()
+		retry := func() time.Duration {
+			start := time.Now()
+			queue.AddRateLimited(0)
+			queue.Get()
+			queue.Done(0)
+			return time.Since(start)
+		}
+		for requeues := range 30 {
+			if got, want := retry(), min(5*time.Millisecond<<requeues, 1000*time.Second); got != want {
 				t.Errorf("delay after %d requeues = %s, want %s", requeues, got, want)
 			}
 		}
-		limiter = NewRateLimiter[int]()
+		queue.Forget(0)
+		if got, want := retry(), 5*time.Millisecond; got != want {
+			t.Errorf("delay after Forget = %s, want %s", got, want)
+		}
+	})
+}
+
+func TestRetriesPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue, start := New[int](""), time.Now()
+		defer queue.ShutDown()
 		for item := range 400 {
-			want := 5 * time.Millisecond
-			if item >= 300 {
-				want = max(want, time.Duration(item-299)*20*time.Millisecond)
-			}
-			if got := limiter.When(item); got != want {
-				t.Fatalf("delay of item %d = %s, want %s", item, got, want)
+			queue.AddRateLimited(item)
+		}
+		for _, want := range []struct {
+			after time.Duration
+			items int
+		}{{4 * time.Millisecond, 0}, {5 * time.Millisecond, 300}, {time.Second, 350}, {2*time.Second - time.Millisecond, 399}, {2 * time.Second, 400}} {
+			time.Sleep(want.after - time.Since(start))
+			synctest.Wait()
+			if got := queue.Len(); got != want.items {
+				t.Errorf("%d items after %s, want %d", got, want.after, want.items)
 			}
 		}
 	})
