@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -95,7 +96,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
-	watchErrors := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
+	lastWatchError := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
 	synced := []cache.DoneChecker{deployments.Informer().HasSyncedChecker(), foos.Informer().HasSyncedChecker()}
 
 	if err := serve(ctx, o, elector, synced); err != nil {
@@ -110,7 +111,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	defer stopInformers() // It does not wait for them: a Reflector may be in a backoff of up to a minute.
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, watchErrors, synced); err != nil || ctx.Err() != nil {
+	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, lastWatchError, synced); err != nil || ctx.Err() != nil {
 		return err
 	}
 
@@ -133,10 +134,8 @@ func serve(ctx context.Context, o *options.Options, e *election.Elector, synced 
 		live = e.Check
 	}
 	ready := func() error {
-		for _, checker := range synced {
-			if !cache.IsDone(checker) {
-				return errors.New("the informer caches have not synced yet")
-			}
+		if slices.ContainsFunc(synced, func(c cache.DoneChecker) bool { return !cache.IsDone(c) }) {
+			return errors.New("the informer caches have not synced yet")
 		}
 		return nil
 	}
@@ -149,7 +148,7 @@ func serve(ctx context.Context, o *options.Options, e *election.Elector, synced 
 
 // waitForCacheSync returns the last error of a watch if the caches have not synced after the timeout.
 func waitForCacheSync(
-	ctx context.Context, timeout time.Duration, watchErrors *diagnostics.WatchErrors, synced []cache.DoneChecker,
+	ctx context.Context, timeout time.Duration, lastWatchError func() error, synced []cache.DoneChecker,
 ) error {
 	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -157,7 +156,7 @@ func waitForCacheSync(
 		return nil
 	}
 	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w",
-		timeout, watchErrors.Last())
+		timeout, lastWatchError())
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read.

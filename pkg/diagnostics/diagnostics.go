@@ -47,9 +47,7 @@ func Explain(err error) error {
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once.
 // Another error of the API server is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	err := client.Get().AbsPath("/version").Do(ctx).Error()
+	err := client.Get().AbsPath("/version").Timeout(10 * time.Second).Do(ctx).Error()
 	isRetried := apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)
 	if err == nil || isRetried || errors.Is(err, context.Canceled) {
 		return nil
@@ -57,30 +55,23 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 	return Explain(err)
 }
 
-// WatchErrors explains and logs the errors of informers' lists and watches, and keeps the last one.
-type WatchErrors struct{ last atomic.Pointer[error] }
-
-// HandleWatchErrors makes informers that have not started report to the WatchErrors that it returns.
-func HandleWatchErrors(informers ...cache.SharedIndexInformer) *WatchErrors {
-	w := &WatchErrors{}
-	w.last.Store(new(errors.New("the API server has not responded to all lists")))
+// HandleWatchErrors makes informers that have not started explain and log the errors of their lists and watches.
+// It returns a function that returns the last one.
+func HandleWatchErrors(informers ...cache.SharedIndexInformer) (last func() error) {
+	var lastErr atomic.Pointer[error]
+	lastErr.Store(new(errors.New("the API server has not responded to all lists")))
+	handle := func(ctx context.Context, reflector *cache.Reflector, err error) {
+		ended := errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
+		if ended || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // That a watch ends is no error.
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+			return
+		}
+		err = Explain(err)
+		klog.FromContext(ctx).Error(err, "Failed to list or watch; retrying", "type", reflector.TypeDescription())
+		lastErr.Store(&err)
+	}
 	for _, informer := range informers {
-		utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.handle))
+		utilruntime.Must(informer.SetWatchErrorHandlerWithContext(handle))
 	}
-	return w
+	return func() error { return *lastErr.Load() }
 }
-
-// handle is a cache.WatchErrorHandlerWithContext. That a watch ends or expires is not an error.
-func (w *WatchErrors) handle(ctx context.Context, reflector *cache.Reflector, err error) {
-	ended := errors.Is(err, io.EOF) || errors.Is(err, context.Canceled)
-	if ended || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		cache.DefaultWatchErrorHandler(ctx, reflector, err)
-		return
-	}
-	err = Explain(err)
-	klog.FromContext(ctx).Error(err, "Failed to list or watch; retrying", "type", reflector.TypeDescription())
-	w.last.Store(&err)
-}
-
-// Last returns the last error.
-func (w *WatchErrors) Last() error { return *w.last.Load() }

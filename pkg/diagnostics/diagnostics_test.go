@@ -51,23 +51,35 @@ func newReflector(object runtime.Object) *cache.Reflector {
 	return cache.NewReflector(&cache.ListWatch{}, object, cache.NewStore(cache.MetaNamespaceKeyFunc), 0)
 }
 
-func TestWatchErrors(t *testing.T) {
+// handledInformer is an informer that calls its watch error handler when the test does.
+type handledInformer struct {
+	cache.SharedIndexInformer
+	handle cache.WatchErrorHandlerWithContext
+}
+
+func (i *handledInformer) SetWatchErrorHandlerWithContext(handle cache.WatchErrorHandlerWithContext) error {
+	i.handle = handle
+	return nil
+}
+
+func TestHandleWatchErrors(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	watchErrors, reflector := HandleWatchErrors(), newReflector(&samplev1alpha1.Foo{})
-	if err := watchErrors.Last(); err == nil {
-		t.Error("Last() = nil before any error, want that there is no response yet")
+	informer, reflector := &handledInformer{}, newReflector(&samplev1alpha1.Foo{})
+	last := HandleWatchErrors(informer)
+	if err := last(); err == nil {
+		t.Error("last() = nil before any error, want that there is no response yet")
 	}
 	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
-	watchErrors.handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
-	watchErrors.handle(ctx, reflector, notFound)
+	informer.handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
+	informer.handle(ctx, reflector, notFound)
 	// How a watch usually ends.
 	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}
 	for _, err := range []error{io.EOF, context.Canceled, apierrors.NewResourceExpired("too old"), gone} {
-		watchErrors.handle(ctx, reflector, err)
+		informer.handle(ctx, reflector, err)
 	}
-	if got := watchErrors.Last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
-		t.Errorf("Last() = %v, want %v with what to do", got, notFound)
+	if got := last(); !errors.Is(got, notFound) || !strings.Contains(got.Error(), InstallCommand) {
+		t.Errorf("last() = %v, want %v with what to do", got, notFound)
 	}
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 	if strings.Count(log, "Failed to list or watch") != 2 || !strings.Contains(log, InstallCommand) {
