@@ -98,7 +98,6 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	lastWatchError := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
 	synced := []cache.DoneChecker{deployments.Informer().HasSyncedChecker(), foos.Informer().HasSyncedChecker()}
-
 	if err := serve(ctx, o, elector, synced); err != nil {
 		return err
 	}

@@ -35,9 +35,8 @@ const staleCacheTimeout = time.Minute
 type Store struct {
 	stores map[schema.GroupResource]cache.Store
 
-	lock sync.Mutex
-	// writes are those that the caches may not have reached.
-	writes map[cache.ObjectName][]write
+	lock   sync.Mutex
+	writes map[cache.ObjectName][]write // Those that the caches may not have reached.
 }
 
 type write struct {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,13 +91,16 @@ func (c *Control) createDeployment(
 // mergePatch returns the strategic merge patch from found to desired, a changed copy of it. The patch carries
 // their resourceVersion as a precondition. Fields that this version of the Go types does not have survive.
 func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
-	unversioned := *found
-	unversioned.ResourceVersion = ""
-	before, err := json.Marshal(&unversioned)
+	from, to := *found, *desired
+	from.ResourceVersion, from.Status, to.Status = "", appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
+	if equality.Semantic.DeepEqual(from.Spec.Template, to.Spec.Template) { // Comparing it as JSON takes longer.
+		from.Spec.Template, to.Spec.Template = corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{}
+	}
+	before, err := json.Marshal(&from)
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(desired)
+	after, err := json.Marshal(&to)
 	if err != nil {
 		return nil, err
 	}

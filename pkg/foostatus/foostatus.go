@@ -113,7 +113,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
 	}
-	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The API's maximum.
+	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The maximum.
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if err == nil && ready.Reason != DeploymentStalled {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
@@ -179,7 +179,9 @@ func (d Differences) String() string {
 	if d.Found == nil {
 		return fmt.Sprintf("Deployment %q: desired, found nothing", d.Desired.Name)
 	}
-	found, desired := fieldsOf(d.Found), fieldsOf(d.Desired)
+	found, desired := map[string]string{}, map[string]string{}
+	flatten("", d.Found, found)
+	flatten("", d.Desired, desired)
 	var differences []string
 	for _, field := range slices.Sorted(maps.Keys(desired)) {
 		if value := cmp.Or(found[field], "nothing"); value != desired[field] {
@@ -189,16 +191,12 @@ func (d Differences) String() string {
 	return strings.Join(differences, "; ")
 }
 
-// fieldsOf returns the values of fields by their paths, such as spec.template.spec.containers[nginx].image.
-func fieldsOf(deployment *appsv1.Deployment) map[string]string {
-	fields := map[string]string{}
-	object, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(deployment) // It has no unknown types.
-	flatten("", object, fields)
-	return fields
-}
-
+// flatten adds the values of fields by their paths, such as spec.template.spec.containers[nginx].image.
 func flatten(path string, value any, into map[string]string) {
 	switch value := value.(type) {
+	case *appsv1.Deployment:
+		object, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(value) // It has no unknown types.
+		flatten(path, object, into)
 	case map[string]any:
 		for key, field := range value {
 			flatten(strings.TrimPrefix(path+"."+key, "."), field, into)

@@ -190,9 +190,9 @@ func (o *Options) SetUpLogging() error {
 	return logsapi.ValidateAndApply(config, nil)
 }
 
-// ClientConfig returns a client configuration, whose clients share a rate limit if there is one, and the default
-// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without
-// any of them, those of the Pod in which the process runs. The error says what to set.
+// ClientConfig returns a client configuration, whose clients share a rate limit, and the default namespace:
+// those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without any of
+// them, those of the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
 	environment := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	paths := filepath.SplitList(environment)

@@ -50,12 +50,12 @@ func id(foo *samplev1alpha1.Foo, deploymentName string) string {
 // MayWrite reports whether no pause of the Deployment is under way. At the end of one, the Foo is synced.
 func (p *Pacer) MayWrite(ctx context.Context, foo *samplev1alpha1.Foo, deploymentName string) bool {
 	id := id(foo, deploymentName)
-	if p.pauses.IsInBackOffSinceUpdate(id, time.Now()) {
+	isPaused := p.pauses.IsInBackOffSinceUpdate(id, time.Now())
+	if isPaused {
 		klog.FromContext(ctx).V(4).Info("Not writing Deployment before the end of the write pause",
 			"pause", p.pauses.Get(id))
-		return false
 	}
-	return true
+	return !isPaused
 }
 
 // HasWritten reports whether Answered was called for the Deployment and its desired state was not held since.
