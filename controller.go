@@ -302,9 +302,9 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	start := time.Now()
 	metrics.ActiveWorkers.Inc()
 	err := c.syncHandler(ctx, objectRef)
+	result := c.handleErr(ctx, err, objectRef)
 	metrics.ActiveWorkers.Dec()
 	metrics.SyncDuration.Observe(time.Since(start).Seconds())
-	result := c.handleErr(ctx, err, objectRef)
 	metrics.Syncs.WithLabelValues(result).Inc()
 	logger.V(4).Info("Finished syncing", "duration", time.Since(start), "result", result, "err", err)
 	return true

@@ -37,6 +37,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -49,6 +50,7 @@ import (
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
 	informersv1alpha1 "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/options"
 )
 
@@ -638,6 +640,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		f.responses[getDeployment] = returning(newDeploymentFor(newFoo(), notControlled))
+		panics, _ := testutil.GetCounterMetricValue(metrics.SyncPanics)
 		for i, step := range []struct {
 			name    string
 			create  response
@@ -691,10 +694,8 @@ func TestProcessNextWorkItem(t *testing.T) {
 				t.Fatalf("%s: not queued again after %s", step.name, step.delay)
 			}
 		}
-		f.workqueue.ShutDown()
-		f.workqueue.Get()
-		if f.processNextWorkItem(t.Context()) {
-			t.Error("processNextWorkItem() = true after the shutdown")
+		if got, err := testutil.GetCounterMetricValue(metrics.SyncPanics); err != nil || got-panics != 1 {
+			t.Errorf("%v panics were counted (%v), want 1", got-panics, err)
 		}
 	})
 }

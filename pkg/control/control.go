@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -88,12 +89,13 @@ func (c *Control) createDeployment(
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
 }
 
-// mergePatch returns the strategic merge patch from found to desired, a changed copy of it. The patch carries
-// their resourceVersion as a precondition. Fields that this version of the Go types does not have survive.
+// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found
+// as a precondition. Fields that this version of the Go types does not have survive.
 func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
 	from, to := *found, *desired
-	from.ResourceVersion, from.Status, to.Status = "", appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
-	if equality.Semantic.DeepEqual(from.Spec.Template, to.Spec.Template) { // Comparing it as JSON takes longer.
+	from.ResourceVersion, to.ResourceVersion = "", found.ResourceVersion
+	from.Status, to.Status = appsv1.DeploymentStatus{}, appsv1.DeploymentStatus{}
+	if reflect.DeepEqual(from.Spec.Template, to.Spec.Template) { // Comparing it as JSON takes longer.
 		from.Spec.Template, to.Spec.Template = corev1.PodTemplateSpec{}, corev1.PodTemplateSpec{}
 	}
 	before, err := json.Marshal(&from)

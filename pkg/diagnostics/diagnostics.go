@@ -55,8 +55,8 @@ func CheckConnection(ctx context.Context, client rest.Interface) error {
 	return Explain(err)
 }
 
-// HandleWatchErrors makes informers that have not started explain and log the errors of lists and watches. It
-// returns a function that returns the last one.
+// HandleWatchErrors explains and logs the errors of lists and watches of informers, which must not have
+// started. It returns a function that returns the last error, at first that there was no response.
 func HandleWatchErrors(informers ...cache.SharedIndexInformer) (last func() error) {
 	var lastErr atomic.Pointer[error]
 	lastErr.Store(new(errors.New("the API server has not responded to all lists")))

@@ -36,15 +36,15 @@ var (
 
 // Options are the parameters of an election.
 type Options struct {
-	// Name is that of the Lease. Run sets the lock and the callbacks.
+	// Name is that of the Lease. Run sets the lock and the callbacks. ReleaseOnCancel must not be set.
 	leaderelection.LeaderElectionConfig
 	Namespace string // Of the Lease.
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
 	ForbiddenTimeout time.Duration
 }
 
-// Elector takes part in an election. As its lock, it observes in the responses of the API server whether this
-// instance holds the Lease.
+// Elector takes part in an election. It is the lock itself: Get, Create and Update observe in the responses
+// of the API server whether this instance holds the Lease.
 type Elector struct {
 	resourcelock.Interface
 	options Options
@@ -58,10 +58,7 @@ type Elector struct {
 
 // New returns an elector with a client of its own, without a rate limit, which would delay renewals.
 func New(config *rest.Config, options Options) (*Elector, error) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("getting the hostname for the leader election: %w", err)
-	}
+	hostname, _ := os.Hostname() // The identity is unique without it, too.
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	config.QPS, config.RateLimiter = -1, nil
 	config.Timeout = options.RenewDeadline / 2 // A second attempt has to fit in.
@@ -210,7 +207,7 @@ func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElection
 	return e.responded(ctx, "update", record.HolderIdentity, time.Now(), e.Interface.Update(ctx, record))
 }
 
-// responded observes the response to a request that was sent after the time that is given.
+// responded observes the response to a request that was not sent before the given time.
 func (e *Elector) responded(ctx context.Context, verb, holder string, sent time.Time, err error) error {
 	e.observeForbidden(ctx, verb, err)
 	switch {

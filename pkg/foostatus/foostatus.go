@@ -113,7 +113,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	if ready.Reason == DeploymentAvailable {
 		ready.Status = metav1.ConditionTrue
 	}
-	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The maximum.
+	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The API's limit.
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if err == nil && ready.Reason != DeploymentStalled {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)

@@ -283,9 +283,11 @@ func TestLongMessageIsTruncated(t *testing.T) {
 		"override":   New(newFoo(), nil, Overridden(newFoo(), Differences{found, desired})),
 		"rollout":    New(newFoo(), failing, nil),
 	} {
-		message := status.Conditions[0].Message
-		if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
-			t.Errorf("%s: a message of %d bytes, want at most 32768 and valid UTF-8", name, len(message))
+		for _, condition := range []string{samplev1alpha1.ConditionReady, samplev1alpha1.ConditionStalled} {
+			message := meta.FindStatusCondition(status.Conditions, condition).Message
+			if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
+				t.Errorf("%s: %s has a message of %d bytes, want at most 32768 and valid UTF-8", name, condition, len(message))
+			}
 		}
 	}
 }

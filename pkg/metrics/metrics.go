@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// How a sync ended, the values of the label "result". After all but Success the Foo is synced again later.
+// The values of the label "result": how a sync ended. After all but Success the Foo is synced again later.
 const (
 	Success  = "success"
 	Conflict = "conflict" // Another client has changed or deleted an object, or deletes its namespace.

@@ -175,7 +175,10 @@ func isNamespace(name string) bool { return name == "" || len(validation.IsDNS11
 
 // isAddress reports whether an address is empty or of the form HOST:PORT.
 func isAddress(address string) bool {
-	_, err := net.ResolveTCPAddr("tcp", cmp.Or(address, ":0"))
+	_, port, err := net.SplitHostPort(cmp.Or(address, ":0"))
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	return err == nil
 }
 
@@ -190,9 +193,9 @@ func (o *Options) SetUpLogging() error {
 	return logsapi.ValidateAndApply(config, nil)
 }
 
-// ClientConfig returns a client configuration, whose clients share a rate limit, and the default namespace:
-// those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, without any of
-// them, those of the Pod in which the process runs. The error says what to set.
+// ClientConfig returns a client configuration, with the rate limit that clients share, and the default
+// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or,
+// without any of them, those of the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
 	environment := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	paths := filepath.SplitList(environment)

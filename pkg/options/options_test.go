@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Kubeconfig != "" || o.Master != "" || o.Namespace != "" || o.Version || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
+	if o.Kubeconfig != "" || o.Master != "" || o.Namespace != "" || o.Version || o.KubeAPIQPS != 0 || o.KubeAPIBurst != 0 || o.Workers != 2 || o.ResyncPeriod != 30*time.Second || o.Image != "nginx:latest" ||
 		o.CacheSyncTimeout != 2*time.Minute || o.ShutdownTimeout != 30*time.Second || o.LeaderElect ||
 		o.Election.LeaseDuration != 15*time.Second || o.Election.RenewDeadline != 10*time.Second || o.Election.RetryPeriod != 2*time.Second || o.Election.ForbiddenTimeout != o.CacheSyncTimeout ||
 		o.Election.Name != "sample-controller" || o.MetricsBindAddress != "" || o.HealthProbeBindAddress != "" || o.LoggingFormat != "text" {

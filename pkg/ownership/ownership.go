@@ -23,10 +23,7 @@ import (
 // FooKind is the group, version and kind in owner references to a Foo.
 var FooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 
-const (
-	byFooUID         = "fooUID"
-	byDeploymentName = "deploymentName"
-)
+const byFooUID, byDeploymentName = "fooUID", "deploymentName"
 
 var deploymentIndexers = appsinformers.DeploymentIndexers{
 	byFooUID: func(deployment *appsv1.Deployment) ([]string, error) {
@@ -71,7 +68,7 @@ type Index struct {
 
 // NewIndex adds the indexes to the informers, unless they have them already from another controller.
 func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) *Index {
-	// The error of an informer that has the index. One without it is noticed when the index is used.
+	// This fails if an informer has the index already. If it has none, the first use of the index panics.
 	_, _ = deployments.AddTypedIndexers(deploymentIndexers), foos.AddTypedIndexers(fooIndexers)
 	return &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
 }

@@ -21,8 +21,8 @@ type Queue[T comparable] struct {
 	low workqueue.TypedDelayingInterface[*T]
 }
 
-// New returns a queue whose metrics have the given name. The delay of retries is exponential for each item,
-// from 5 ms to 1000 s, or that of 50 per second with a burst of 300 for all items, whichever is longer.
+// New returns a queue whose metrics have the given name. The delay of a retry is the longer of two: for each
+// item exponential, from 5 ms to 1000 s, and for all items that of a bucket of 300 that gains 50 per second.
 func New[T comparable](name string) *Queue[T] {
 	return newQueue(name, &fifos[T]{low: map[T]*list.Element{}}, workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
