@@ -117,7 +117,7 @@ func NewController(
 		consistencyStore:  consistencyStore,
 		pacer:             pacer,
 		control: &control.Control{
-			KubeClient: kubeclientset, SampleClient: sampleclientset,
+			KubeClient: kubeclientset, FooClient: sampleclientset,
 			ConsistencyStore: consistencyStore, Pacer: pacer, FieldManager: FieldManager,
 		},
 		eventBroadcaster: eventBroadcaster,

@@ -36,7 +36,7 @@ import (
 // Deployment in the pacer. If a live read shows that a cache is stale, the error wraps consistency.ErrStale.
 type Control struct {
 	KubeClient       kubernetes.Interface
-	SampleClient     clientset.Interface
+	FooClient        clientset.Interface
 	ConsistencyStore *consistency.Store
 	Pacer            *pacing.Pacer
 	FieldManager     string
@@ -136,7 +136,7 @@ func (c *Control) DeleteDeployment(
 // ensureCurrent returns an error if a live read finds a Foo with another UID or spec, or one that is being
 // deleted. Generations are not compared: after etcd was restored from an older snapshot they may be equal.
 func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	client := c.SampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (c *Control) UpdateFooStatus(
 	}
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
-	client := c.SampleClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	updated, err := client.UpdateStatus(ctx, fooCopy, metav1.UpdateOptions{
 		FieldManager: c.FieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
 	})

@@ -37,7 +37,7 @@ func newFoo(generation int64) *samplev1alpha1.Foo {
 
 func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
 	pacer := pacing.New(func(cache.ObjectName, time.Duration) {})
-	return &Control{KubeClient: kubeClient, SampleClient: sampleClient, ConsistencyStore: store, Pacer: pacer}
+	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: pacer}
 }
 
 func TestMergePatch(t *testing.T) {
