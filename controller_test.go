@@ -669,13 +669,15 @@ func TestProcessNextWorkItem(t *testing.T) {
 				f.consistencyStore.WroteAt(objectRef, fooResource, strconv.Itoa(i+1))
 			}
 			f.workqueue.Add(objectRef)
+			syncs, _ := testutil.GetCounterMetricValue(metrics.Syncs.WithLabelValues(step.result))
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 			if !f.processNextWorkItem(klog.NewContext(t.Context(), logger)) {
 				t.Fatal("processNextWorkItem() = false")
 			}
 			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-			if !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
-				t.Errorf("%s: log = %s, want the result %q", step.name, log, step.result)
+			counted, err := testutil.GetCounterMetricValue(metrics.Syncs.WithLabelValues(step.result))
+			if err != nil || counted-syncs != 1 || !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
+				t.Errorf("%s: log = %s, want the result %q, counted once, not %v times (%v)", step.name, log, step.result, counted-syncs, err)
 			}
 			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
 				t.Errorf("%s: log = %s, want the error %q", step.name, log, step.log)
@@ -800,9 +802,7 @@ func TestClassicAPI(t *testing.T) {
 	t.Cleanup(c.eventBroadcaster.Shutdown)
 	c.recorder = record.NewFakeRecorder(10)
 	must(t, fooInformer.Informer().GetIndexer().Add(foo))
-	key, err := cache.ObjectToName(foo)
-	must(t, err)
-	must(t, c.syncHandler(ctx, key))
+	must(t, c.syncHandler(ctx, cache.MetaObjectToName(foo)))
 	f.verifyRequests(t, createDeployment, updateStatus)
 	if got, want := f.deployment(t, "example-deployment"), newDeployment(foo, defaultImage); !equality.Semantic.DeepEqual(got.Spec, want.Spec) {
 		t.Errorf("created %v, want %v", got.Spec, want.Spec)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,4 +118,22 @@ func TestCheckConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangingTransport never gets a response.
+type hangingTransport struct{}
+
+func (hangingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	<-request.Context().Done()
+	return nil, request.Context().Err()
+}
+
+func TestCheckConnectionTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
+		config, start := &rest.Config{Host: "http://hanging", QPS: -1, Transport: hangingTransport{}}, time.Now()
+		err := CheckConnection(t.Context(), discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient())
+		if err == nil || !strings.Contains(err.Error(), "cannot be reached") || time.Since(start) != 10*time.Second {
+			t.Errorf("CheckConnection() = %v after %s, want that the API server cannot be reached, after 10s", err, time.Since(start))
+		}
+	})
 }

@@ -36,7 +36,7 @@ var (
 
 // Options are the parameters of an election.
 type Options struct {
-	// Name is that of the Lease. Run sets the lock and the callbacks. ReleaseOnCancel must not be set.
+	// Name is that of the Lease. Run sets the lock, the callbacks and ReleaseOnCancel.
 	leaderelection.LeaderElectionConfig
 	Namespace string // Of the Lease.
 	// ForbiddenTimeout is how long access to the Lease may be forbidden before Run returns an error.
@@ -79,8 +79,9 @@ func New(config *rest.Config, options Options) (*Elector, error) {
 // returns nil. If the Lease is lost it returns ErrLost while lead is running: the process has to exit.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context) error) error {
 	started, stopped := make(chan struct{}), make(chan struct{})
-	config := e.options.LeaderElectionConfig // ReleaseOnCancel is not set: release compares the holder first.
+	config := e.options.LeaderElectionConfig
 	config.Lock = e
+	config.ReleaseOnCancel = false // release compares the holder first.
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(context.Context) { close(started) },
 		OnStoppedLeading: func() { close(stopped) },

@@ -30,6 +30,7 @@ import (
 var options = Options{
 	LeaderElectionConfig: leaderelection.LeaderElectionConfig{
 		Name: "lease", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		ReleaseOnCancel: true, // Run must not use it.
 	},
 	Namespace: "default", ForbiddenTimeout: time.Minute,
 }

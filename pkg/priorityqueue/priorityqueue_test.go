@@ -241,7 +241,7 @@ func TestRetriesPerSecond(t *testing.T) {
 			after time.Duration
 			items int
 		}{{4 * time.Millisecond, 0}, {5 * time.Millisecond, 300}, {time.Second, 350}, {2*time.Second - time.Millisecond, 399}, {2 * time.Second, 400}} {
-			time.Sleep(want.after - time.Since(start))
+			time.Sleep(want.after - time.Since(start)) // By the fake clock of the bubble.
 			synctest.Wait()
 			if got := queue.Len(); got != want.items {
 				t.Errorf("%d items after %s, want %d", got, want.after, want.items)
