@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +104,7 @@ func NewController(
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
-	workqueue := priorityqueue.New[cache.ObjectName]("foos")
-	pacer := pacing.New(workqueue.AddLowPriorityAfter)
+	pacer := pacing.New()
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -113,7 +113,7 @@ func NewController(
 		deploymentsLister: deploymentInformer.Lister(),
 		foosLister:        fooInformer.Lister(),
 		owners:            ownership.NewIndex(deployments, foos),
-		workqueue:         workqueue,
+		workqueue:         priorityqueue.New[cache.ObjectName]("foos"),
 		consistencyStore:  consistencyStore,
 		pacer:             pacer,
 		control: &control.Control{
@@ -312,27 +312,38 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 // handleErr decides whether and when a Foo is synced again after a sync that returned err.
 func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) string {
-	stalled, isStalled := errors.AsType[*foostatus.StalledError](err)
-	switch {
-	case err == nil:
+	result := c.resultOf(err, objectRef)
+	switch result {
+	case metrics.Success:
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
-		return metrics.Success
-	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading):
+	case metrics.Stale:
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
-		return metrics.Stale
-	case isStalled:
+	case metrics.Stalled:
+		stalled, _ := errors.AsType[*foostatus.StalledError](err)
 		c.workqueue.Forget(objectRef)
-		if stalled.Reason == ErrResourceExists { // Otherwise the end of a write pause or a deletion enqueues it.
-			c.workqueue.AddAfter(objectRef, takenNameDelay)
-		}
-		return metrics.Stalled
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err),
-		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		c.workqueue.AddRateLimited(objectRef) // Another client has changed or deleted an object: no failure.
-		return metrics.Conflict
+		c.workqueue.AddAfter(objectRef, cmp.Or(stalled.RetryAfter, takenNameDelay))
+	case metrics.Conflict:
+		c.workqueue.AddRateLimited(objectRef)
 	default:
 		c.workqueue.AddRateLimited(objectRef)
 		utilruntime.HandleErrorWithContext(ctx, err, "Error syncing Foo; requeuing with backoff")
+	}
+	return result
+}
+
+// resultOf returns the result of a sync, as the metrics have it, that returned err.
+func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
+	_, isStalled := errors.AsType[*foostatus.StalledError](err)
+	switch {
+	case err == nil:
+		return metrics.Success
+	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading):
+		return metrics.Stale
+	case isStalled:
+		return metrics.Stalled
+	case control.IsConflict(err, c.workqueue.NumRequeues(objectRef)):
+		return metrics.Conflict
+	default:
 		return metrics.Error
 	}
 }
@@ -366,33 +377,27 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	}
 
 	superseded := c.owners.Superseded(foo)
-	result, err := c.syncDeployment(ctx, foo, superseded)
-	if err != nil {
-		return err
+	result := c.syncDeployment(ctx, foo, superseded)
+	switch kind := c.resultOf(result.err, objectRef); {
+	case kind == metrics.Stale, kind == metrics.Conflict && result.deployment != nil:
+		return result.err // What was read from the caches is not what there is.
 	}
-	if result.stalled == nil {
-		result.stalled, err = c.pruneDeployments(ctx, foo, result.deployment, superseded)
-	}
-	if err := c.report(ctx, foo, result, superseded); err != nil {
-		return err
-	}
-	if result.stalled != nil {
-		return result.stalled
-	}
-	return err
+	c.pruneDeployments(ctx, foo, &result, superseded)
+	return c.report(ctx, foo, result, superseded)
 }
 
 // syncResult is what a sync found and did.
 type syncResult struct {
-	deployment *appsv1.Deployment      // It may be nil if the Foo is stalled.
+	deployment *appsv1.Deployment      // That of the desired name, or nil if there is none that the Foo controls.
 	changed    bool                    // Did this sync create or patch the Deployment?
 	stalled    *foostatus.StalledError // What a user has to act on, or nil.
+	err        error                   // What is retried, or nil.
 }
 
 // syncDeployment creates or patches the Deployment of a Foo if it differs from the desired state.
 func (c *Controller) syncDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
-) (syncResult, error) {
+) (result syncResult) {
 	name := foo.Spec.DeploymentName
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, name))
 	ctx = klog.NewContext(ctx, logger)
@@ -401,81 +406,120 @@ func (c *Controller) syncDeployment(
 	case apierrors.IsNotFound(err):
 		logger.V(4).Info("Deployment is not in the cache") // Then found is nil.
 	case err != nil:
-		return syncResult{}, err
+		return syncResult{err: err}
 	case !metav1.IsControlledBy(found, foo):
-		return syncResult{stalled: foostatus.NameConflict(name)}, nil
+		return syncResult{stalled: foostatus.NameConflict(name)}
 	case found.DeletionTimestamp != nil:
 		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
-		return syncResult{deployment: found, stalled: foostatus.Reported(foo, foostatus.DeploymentOverridden)}, nil
+		return syncResult{deployment: found, stalled: foostatus.Overridden(foo, foostatus.Differences{}, 0)}
 	default:
 		logger.V(4).Info("Read Deployment from cache", "resourceVersion", found.ResourceVersion)
 	}
 
-	differences := foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
+	result.deployment = found
+	differences := c.differences(foo, found, superseded)
 	if !differences.Exist() {
 		logger.V(4).Info("Deployment is in its desired state")
-		return syncResult{deployment: found, stalled: c.pacer.StillOverridden(foo)}, nil
+		result.stalled = c.overridden(foo, differences)
+		return result
 	}
 	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
-	if !c.pacer.MayWrite(ctx, foo, name) { // Another write would be rejected or undone like the last one.
-		return syncResult{deployment: found, stalled: foostatus.RejectedOrOverridden(foo, differences)}, nil
-	}
-
 	stored, err := c.control.CreateOrPatchDeployment(ctx, foo, found, differences.Desired)
-	if stalled, ok := errors.AsType[*foostatus.StalledError](err); ok {
-		return syncResult{deployment: found, stalled: stalled}, nil
+	paused, isPaused := errors.AsType[*pacing.PausedError](err)
+	switch {
+	case errors.Is(err, control.ErrNotControlled):
+		result.stalled = foostatus.NameConflict(name)
+	case isPaused && paused.Rejection != "":
+		result.stalled = foostatus.Rejected(paused.Rejection, paused.RetryAfter)
+	case isPaused: // The last write was undone.
+		result.stalled = c.overridden(foo, differences)
+	case err != nil:
+		result.err = err
+	default:
+		result.deployment, result.changed = stored, true
+		result.stalled = c.overridden(foo, c.differences(foo, stored, superseded))
 	}
-	if err != nil {
-		return syncResult{}, err
+	return result
+}
+
+// overridden returns what stalls a Foo because others change what was written: the differences that are left or,
+// until the desired state is held, what the status reports already.
+func (c *Controller) overridden(foo *samplev1alpha1.Foo, left foostatus.Differences) *foostatus.StalledError {
+	if left.Exist() {
+		delay, _ := c.pacer.When(foo, left.Desired)
+		return foostatus.Overridden(foo, left, delay)
 	}
-	left := foostatus.Differences{Found: stored, Desired: c.desiredDeployment(foo, stored, superseded)}
-	return syncResult{deployment: stored, changed: true, stalled: foostatus.Overridden(foo, left)}, nil
+	if untilHeld := c.pacer.UntilHeld(foo, left.Found); untilHeld > 0 {
+		return foostatus.Overridden(foo, left, untilHeld)
+	}
+	return nil
 }
 
 // pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
-// one can take over. It returns what stalls the Foo if the API server rejects the deletion.
+// one can take over.
 func (c *Controller) pruneDeployments(
-	ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment, superseded []*appsv1.Deployment,
-) (*foostatus.StalledError, error) {
-	if len(superseded) > 0 && !foostatus.CanTakeOver(current) {
+	ctx context.Context, foo *samplev1alpha1.Foo, result *syncResult, superseded []*appsv1.Deployment,
+) {
+	current := result.deployment
+	if len(superseded) > 0 && (current == nil || !foostatus.CanTakeOver(current)) {
 		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
 			"deployment", klog.KObj(superseded[0]))
-		return nil, nil
+		return
 	}
-	for _, old := range superseded {
+	for _, old := range superseded { // Each by itself: one whose deletion fails does not hold back another.
 		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(old)))
-		if !c.pacer.MayWrite(ctx, foo, old.Name) {
-			return foostatus.Reported(foo, foostatus.DeploymentRejected), nil
+		err := c.control.DeleteDeployment(ctx, foo, old, current)
+		paused, isPaused := errors.AsType[*pacing.PausedError](err)
+		switch {
+		case err == nil:
+			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
+		case !isPaused:
+			result.err = cmp.Or(result.err, err)
+		case paused.Rejection != "":
+			result.stalled = cmp.Or(result.stalled, foostatus.Rejected(paused.Rejection, paused.RetryAfter))
 		}
-		if err := c.control.DeleteDeployment(ctx, foo, old, current); err != nil {
-			stalled, _ := errors.AsType[*foostatus.StalledError](err)
-			return stalled, err
-		}
-		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 	}
-	return nil, nil
 }
 
-// report updates the status of a Foo, and records an event about what has changed.
+// report updates the status of a Foo with what a sync found, whether or not its writes have succeeded, and records
+// an event about what has changed. It returns the error of the sync.
 func (c *Controller) report(
 	ctx context.Context, foo *samplev1alpha1.Foo, result syncResult, superseded []*appsv1.Deployment,
 ) error {
-	deployment, stalled := result.deployment, result.stalled
+	objectRef, deployment := cache.MetaObjectToName(foo), result.deployment
 	if deployment == nil && len(superseded) > 0 { // It keeps serving until it can be replaced.
 		deployment = superseded[max(0, slices.IndexFunc(superseded, foostatus.IsAvailable))]
 	}
-	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, stalled))
-	if err != nil {
-		return err
-	}
+	var failure error // What is reported. The interface of a nil pointer would not be nil.
 	switch {
-	case stalled != nil && foostatus.Reported(foo, stalled.Reason) == nil:
-		klog.FromContext(ctx).Info("Foo is stalled", "reason", stalled.Reason, "message", stalled.Message)
-		c.recorder.Event(foo, corev1.EventTypeWarning, stalled.Reason, stalled.Message)
-	case stalled == nil && (result.changed || stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
+	case result.stalled != nil:
+		failure = result.stalled
+	case c.resultOf(result.err, objectRef) == metrics.Error:
+		failure = result.err
+	}
+	reason := foostatus.Reason(failure)
+	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
+	paused, isPaused := errors.AsType[*pacing.PausedError](err)
+	switch {
+	case isPaused:
+		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
+	case err != nil:
+		return err
+	case failure != nil && foostatus.Reported(foo, reason) == nil:
+		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())
+		c.recorder.Event(foo, corev1.EventTypeWarning, reason, failure.Error())
+	case failure != nil, result.err != nil:
+	case result.changed, stored.Status.ObservedGeneration != foo.Status.ObservedGeneration:
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
-	return nil
+	return cmp.Or(result.err, failure) // What is retried comes before what stalls the Foo.
+}
+
+// differences returns how a Deployment, or nil, differs from what a Foo desires.
+func (c *Controller) differences(
+	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
+) foostatus.Differences {
+	return foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
 }
 
 // desiredDeployment returns what a Foo desires: a copy of the Deployment that was found, or a new one.

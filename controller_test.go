@@ -68,6 +68,8 @@ const (
 	defaultImage = options.DefaultImage
 	denied       = "denied by a webhook"
 	notManaged   = "already exists and is not managed by Foo"
+	noLeader     = "etcd has no leader"
+	rbac         = `deployments.apps "example-deployment" is forbidden: RBAC: not allowed`
 
 	syncedEvent     = "Normal Synced Foo synced successfully"
 	conflictEvent   = `Warning ErrResourceExists Resource "example-deployment" ` + notManaged
@@ -75,7 +77,10 @@ const (
 	overriddenEvent = "Warning DeploymentOverridden "
 	prunedEvent     = `Normal Pruned Deployment "example-deployment" deleted: it is superseded by "new-deployment"`
 
+	failedEvent = "Warning DeploymentFailed "
+
 	isAvailable   = "True DeploymentAvailable"
+	isFailed      = "False DeploymentFailed"
 	isProgressing = "False DeploymentProgressing"
 	isConflicting = "False ErrResourceExists (stalled)"
 	isRejected    = "False DeploymentRejected (stalled)"
@@ -97,6 +102,7 @@ func TestSyncHandler(t *testing.T) {
 	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
 	renamed := withDeploymentName("new-deployment")
 	replacement := newDeploymentFor(newFoo(renamed), available)
+	replaced, replacing := observing(replacement), observing(newDeploymentFor(newFoo(renamed)))
 	const (
 		createNew          = "create deployments new-deployment"
 		getNew             = "get deployments new-deployment"
@@ -120,6 +126,7 @@ func TestSyncHandler(t *testing.T) {
 		delete(object.(*appsv1.Deployment).Spec.Template.Labels, "app")
 		withImage("apache")(object)
 	}
+	noReplicas := samplev1alpha1.FooStatus{ObservedGeneration: 1}
 	twoReplicas := samplev1alpha1.FooStatus{
 		ObservedGeneration: 1, Replicas: 2, AvailableReplicas: 2, Selector: "app=nginx,controller=example-foo",
 	}
@@ -154,9 +161,13 @@ func TestSyncHandler(t *testing.T) {
 		{name: "Deployment deleted by others", given: objects{newFoo(observed)},
 			requests: []string{getFoo, createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing},
 		{name: "Deployment deleted, Foo too", given: objects{newFoo(observed)}, responses: responses{getFoo: notFound},
-			requests: []string{getFoo}, err: "not found", ready: isAvailable},
+			requests: []string{getFoo}, err: consistency.ErrStale.Error(), ready: isAvailable},
 		{name: "Deployment deleted, live read forbidden", given: objects{newFoo(observed)}, responses: responses{getFoo: forbidden},
-			requests: []string{getFoo}, err: "forbidden", ready: isAvailable},
+			requests: []string{getFoo, updateStatus}, err: "forbidden", events: failedEvent + rbac, ready: isFailed, status: noReplicas},
+		{name: "Deployment deleted, creation fails", given: objects{newFoo(observed)}, responses: responses{createDeployment: unavailable},
+			requests: []string{getFoo, createDeployment, updateStatus}, err: noLeader, events: failedEvent + noLeader, ready: isFailed, status: noReplicas},
+		{name: "creation fails in a namespace that is being deleted", given: objects{newFoo()}, responses: responses{createDeployment: terminating},
+			requests: []string{createDeployment, updateStatus}, err: "terminated", ready: isProgressing, status: noReplicas},
 		{name: "exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
 			requests:  []string{createDeployment, getDeployment}, err: consistency.ErrStale.Error()},
@@ -164,7 +175,7 @@ func TestSyncHandler(t *testing.T) {
 			responses: responses{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
 			requests:  []string{createDeployment, getDeployment, updateStatus}, err: notManaged, events: conflictEvent, ready: isConflicting},
 		{name: "exists, gone by the live read", given: objects{newFoo()}, responses: responses{createDeployment: exists, getDeployment: notFound},
-			requests: []string{createDeployment, getDeployment}, err: "not found"},
+			requests: []string{createDeployment, getDeployment, updateStatus}, err: "not found", ready: isProgressing},
 
 		// A Deployment that the Foo does not control.
 		{name: "name conflict", given: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)},
@@ -207,12 +218,12 @@ func TestSyncHandler(t *testing.T) {
 		// Renames.
 		{name: "renamed", given: objects{newFoo(observed, withGeneration(2), renamed), ours},
 			requests: []string{getFoo, createNew, updateStatus}, events: syncedEvent, ready: isProgressing},
-		{name: "renamed, replacement not available", given: objects{newFoo(renamed, progressing), ours, newDeploymentFor(newFoo(renamed))},
+		{name: "renamed, replacement not available", given: objects{newFoo(renamed, replacing), ours, newDeploymentFor(newFoo(renamed))},
 			ready: isProgressing},
 		{name: "renamed, replacement being deleted",
 			given:    objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(renamed), available, deleting)},
 			requests: []string{updateStatus}, ready: isProgressing},
-		{name: "renamed, replacement available", given: objects{newFoo(renamed, observed), ours, replacement},
+		{name: "renamed, replacement available", given: objects{newFoo(renamed, replaced), ours, replacement},
 			requests: []string{getFoo, getNew, pruneDeployment}, events: prunedEvent, ready: isAvailable},
 		{name: "renamed, no replicas desired", given: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
 			requests: []string{createNew, getFoo, getNew, pruneDeployment, updateStatus},
@@ -226,30 +237,32 @@ func TestSyncHandler(t *testing.T) {
 		{name: "renamed, rejected", given: objects{newFoo(renamed), ours}, responses: responses{createNew: webhook},
 			requests: []string{createNew, updateStatus}, err: denied, events: deniedEvent, ready: isRejected, status: twoReplicas},
 		{name: "renamed twice",
-			given:    objects{newFoo(renamed, observed), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
+			given:    objects{newFoo(renamed, replaced), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
 			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other")},
 			events:   prunedEvent + ", " + strings.Replace(prunedEvent, "example", "other", 1), ready: isAvailable},
-		{name: "superseded gone", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: notFound},
+		{name: "superseded gone", given: objects{newFoo(renamed, replaced), ours, replacement}, responses: responses{deleteDeployment: notFound},
 			requests: []string{getFoo, getNew, pruneDeployment}, err: `deployments.apps "example-deployment" not found`, ready: isAvailable},
-		{name: "prune rejected", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{deleteDeployment: webhook},
+		{name: "prune rejected", given: objects{newFoo(renamed, replaced), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
-		{name: "prune, live read forbidden", given: objects{newFoo(renamed, observed), ours, replacement}, responses: responses{getFoo: forbidden},
-			requests: []string{getFoo}, err: "forbidden", ready: isAvailable},
-		{name: "prune fails", given: objects{newFoo(renamed, progressing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
-			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: "etcd has no leader", ready: isAvailable},
+		{name: "prune, live read forbidden", given: objects{newFoo(renamed, replaced), ours, replacement}, responses: responses{getFoo: forbidden},
+			requests: []string{getFoo, updateStatus}, err: "forbidden", events: failedEvent + rbac, ready: isFailed, status: twoReplicas},
+		{name: "prune fails", given: objects{newFoo(renamed, replacing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
+			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: noLeader, events: failedEvent + noLeader, ready: isFailed, status: twoReplicas},
 
 		// The status.
 		{name: "rolled out", given: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, ready: isAvailable, status: twoReplicas},
 		{name: "generation without a change", given: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, events: syncedEvent, ready: isAvailable},
 		{name: "transient error of the status", given: objects{newFoo()}, responses: responses{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, err: "etcd has no leader"},
+			requests: []string{createDeployment, updateStatus}, err: noLeader},
 		{name: "Foo deleted meanwhile", given: objects{newFoo(progressing), ours}, responses: responses{updateStatus: notFound, getFoo: notFound},
 			requests: []string{updateStatus, getFoo}, err: "not found", ready: isProgressing},
 
 		// Errors.
 		{name: "transient error", given: objects{newFoo()}, responses: responses{createDeployment: unavailable},
-			requests: []string{createDeployment}, err: "etcd has no leader"},
+			requests: []string{createDeployment, updateStatus}, err: noLeader, events: failedEvent + noLeader, ready: isFailed, status: noReplicas},
+		{name: "transient error of a patch", given: objects{newFoo(observed), drifted}, responses: responses{patchDeployment: unavailable},
+			requests: []string{patchReplicas, updateStatus}, err: noLeader, events: failedEvent + noLeader, ready: isFailed},
 		{name: "denied by a webhook", given: objects{newFoo()}, responses: responses{createDeployment: webhook},
 			requests: []string{createDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
 		{name: "patch denied", given: objects{newFoo(observed), drifted}, responses: responses{patchDeployment: webhook},
@@ -410,7 +423,7 @@ func TestStalledIsReportedOnce(t *testing.T) {
 			advance(time.Second)
 		}
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is stalled"); events != 1 || lines != 1 {
+		if events, lines := len(f.fakeRecorder.Events), strings.Count(log, "Foo is not ready"); events != 1 || lines != 1 {
 			t.Errorf("got %d events and %d log lines for one reason, want 1 of each", events, lines)
 		}
 	})
@@ -649,7 +662,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			log     string
 			retries int // of the workqueue
 		}{
-			{"transient error", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
+			{"transient error", unavailable, "error", 5 * time.Millisecond, noLeader, 1},
 			{"name conflict", exists, "stalled", takenNameDelay, "", 0},
 			{"conflict", conflict, "conflict", 5 * time.Millisecond, "", 1},
 			{"gone", notFound, "conflict", 10 * time.Millisecond, "", 2},
@@ -657,12 +670,14 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 40 * time.Millisecond, "a bug", 4},
 			{"stale cache", nil, "stale", staleCacheDelay, "", 4},
 			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "stale", staleCacheDelay, "", 4},
-			// After an answer to a write, the Foo is queued again at the end of the write pause, which doubles, and 2 s later.
+			// If the write is rejected or undone, the Foo is queued again at the end of the write pause, which doubles.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
-			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, "etcd has no leader", 1},
-			{"success", nil, "success", 2*time.Second - 5*time.Millisecond, "", 0}, // 2 s after the first pause
-			{"overridden during the second pause", nil, "stalled", 5 * time.Millisecond, "", 0},
+			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, noLeader, 1},
+			{"success", nil, "success", 0, "", 0},
+			{"undone 1 s later", nil, "stalled", time.Second, "", 0},
 		} {
+			advance(time.Second) // The last update of the status was longer ago than the pause after it.
+			synctest.Wait()
 			f.responses[createDeployment] = step.create
 			f.foosIndexer.Bookmark(strconv.Itoa(i))
 			if step.name == "stale cache" {
@@ -684,6 +699,9 @@ func TestProcessNextWorkItem(t *testing.T) {
 			}
 			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
 				t.Errorf("%s: NumRequeues() = %d, want %d", step.name, got, step.retries)
+			}
+			if step.delay == 0 {
+				continue
 			}
 			advance(step.delay - time.Nanosecond)
 			synctest.Wait()
@@ -956,7 +974,7 @@ func returning(object runtime.Object) response {
 }
 
 var (
-	unavailable = failing(apierrors.NewServiceUnavailable("etcd has no leader"))
+	unavailable = failing(apierrors.NewServiceUnavailable(noLeader))
 	exists      = failing(apierrors.NewAlreadyExists(deploymentResource, "example-deployment"))
 	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
 	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))

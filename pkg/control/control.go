@@ -8,9 +8,11 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,11 +45,18 @@ type Control struct {
 	olderCRD         sync.Once // It is logged once that the CRD is older than this controller.
 }
 
+// ErrNotControlled means that the name of what is to be created is taken by an object of another controller.
+var ErrNotControlled = errors.New("the object exists and has another controller")
+
 // CreateOrPatchDeployment creates the desired Deployment of a Foo or, if one was found, patches that. It
-// returns the response. The error is a conflict if the Deployment has changed since it was found.
+// returns the response. The error is a conflict if the Deployment has changed since it was found, and a
+// pacing.PausedError if it was rejected or must not be written yet.
 func (c *Control) CreateOrPatchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
+	if err := c.Pacer.Check(foo, desired); err != nil {
+		return nil, err
+	}
 	if found == nil {
 		return c.createDeployment(ctx, foo, desired)
 	}
@@ -58,7 +67,7 @@ func (c *Control) CreateOrPatchDeployment(
 	klog.FromContext(ctx).V(4).Info("Patching Deployment", "patch", string(patch))
 	patched, err := c.KubeClient.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name,
 		types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: c.FieldManager})
-	return patched, c.answered(ctx, foo, "Patched Deployment", found.Name, patched, err)
+	return patched, c.answered(ctx, foo, "Patched Deployment", found, patched, err)
 }
 
 // createDeployment creates the desired Deployment of a Foo. Unless it is the first, a live read of the Foo
@@ -66,15 +75,15 @@ func (c *Control) CreateOrPatchDeployment(
 func (c *Control) createDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
-	if foo.Status.ObservedGeneration != 0 || c.Pacer.HasWritten(foo, desired.Name) { // It is not the first.
+	if foo.Status.ObservedGeneration > 0 || c.Pacer.HasWritten(foo, desired) { // It is not the first.
 		if err := c.ensureCurrent(ctx, foo); err != nil {
 			return nil, err
 		}
 	}
 	client := c.KubeClient.AppsV1().Deployments(desired.Namespace)
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: c.FieldManager})
-	if !apierrors.IsAlreadyExists(err) {
-		return created, c.answered(ctx, foo, "Created Deployment", desired.Name, created, err)
+	if !apierrors.IsAlreadyExists(err) || IsRejection(err) {
+		return created, c.answered(ctx, foo, "Created Deployment", desired, created, err)
 	}
 	existing, err := client.Get(ctx, desired.Name, metav1.GetOptions{})
 	if err != nil {
@@ -83,7 +92,7 @@ func (c *Control) createDeployment(
 	klog.FromContext(ctx).V(4).Info("Deployment exists; read it from the API server",
 		"resourceVersion", existing.ResourceVersion)
 	if !metav1.IsControlledBy(existing, foo) {
-		return nil, foostatus.NameConflict(existing.Name)
+		return nil, ErrNotControlled
 	}
 	c.expect(foo, appsv1.Resource("deployments"), existing)
 	return nil, fmt.Errorf("%w: Deployment %q exists", consistency.ErrStale, existing.Name)
@@ -114,6 +123,9 @@ func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
 func (c *Control) DeleteDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment,
 ) error {
+	if err := c.Pacer.Check(foo, superseded); err != nil {
+		return err
+	}
 	if err := c.ensureCurrent(ctx, foo); err != nil {
 		return err
 	}
@@ -130,7 +142,7 @@ func (c *Control) DeleteDeployment(
 	err = client.Delete(ctx, superseded.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &superseded.UID, ResourceVersion: &superseded.ResourceVersion},
 	})
-	return c.answered(ctx, foo, "Deleted superseded Deployment", superseded.Name, nil, err)
+	return c.answered(ctx, foo, "Deleted superseded Deployment", superseded, nil, err)
 }
 
 // ensureCurrent returns an error if a live read finds a Foo with another UID or spec, or one that is being
@@ -138,31 +150,34 @@ func (c *Control) DeleteDeployment(
 func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
 	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
 		return err
-	}
-	sameSpec := equality.Semantic.DeepEqual(live.Spec, foo.Spec)
-	if live.UID != foo.UID || !sameSpec || live.DeletionTimestamp != nil {
+	case err != nil, live.UID != foo.UID, live.DeletionTimestamp != nil,
+		!equality.Semantic.DeepEqual(live.Spec, foo.Spec):
 		return fmt.Errorf("%w: Foo %q has changed", consistency.ErrStale, foo.Name)
 	}
 	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	return nil
 }
 
-// answered records a write that the API server has accepted or rejected; the latter becomes a StalledError.
+// answered records a write that the API server has accepted or rejected; for the latter it returns a PausedError.
 func (c *Control) answered(
-	ctx context.Context, foo *samplev1alpha1.Foo, message, name string, stored *appsv1.Deployment, err error,
+	ctx context.Context, foo *samplev1alpha1.Foo, message string, written, stored *appsv1.Deployment, err error,
 ) error {
-	stalled := foostatus.Rejected(err)
-	if err != nil && stalled == nil {
+	if IsRejection(err) {
+		c.Pacer.Answered(foo, written, err.Error())
+		return c.Pacer.Check(foo, written)
+	}
+	if err != nil {
 		return err
 	}
-	c.Pacer.Answered(ctx, foo, name)
-	if stalled != nil {
-		return stalled
-	}
+	c.Pacer.Answered(foo, written, "")
 	logger := klog.FromContext(ctx)
 	if stored != nil { // Nothing is stored after a deletion.
+		if stored.UID != written.UID { // What was created has a pause of its own.
+			c.Pacer.Answered(foo, stored, "")
+		}
 		logger = klog.LoggerWithValues(logger, "resourceVersion", stored.ResourceVersion)
 		c.expect(foo, appsv1.Resource("deployments"), stored)
 	}
@@ -176,7 +191,8 @@ func (c *Control) expect(foo *samplev1alpha1.Foo, resource schema.GroupResource,
 }
 
 // UpdateFooStatus updates the status of a Foo if it differs, and nothing else. It returns the Foo as it is
-// stored. That an older CRD does not store the status, or parts of it, is no error.
+// stored. That an older CRD does not store the status, or parts of it, is no error. The error is a
+// pacing.PausedError if the status was updated less than half a second ago.
 func (c *Control) UpdateFooStatus(
 	ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus,
 ) (*samplev1alpha1.Foo, error) {
@@ -186,6 +202,10 @@ func (c *Control) UpdateFooStatus(
 	if !differs {
 		return foo, nil
 	}
+	if delay := c.Pacer.WhenStatus(foo); delay > 0 {
+		return nil, &pacing.PausedError{RetryAfter: delay}
+	}
+	sent := time.Now()
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
 	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
@@ -193,11 +213,12 @@ func (c *Control) UpdateFooStatus(
 		FieldManager: c.FieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
 	})
 	switch {
-	case apierrors.IsNotFound(err) && c.ensureCurrent(ctx, foo) == nil:
+	case apierrors.IsNotFound(err) && !IsRejection(err) && c.ensureCurrent(ctx, foo) == nil:
 		updated = foo // The Foo exists, so it is the status subresource that does not.
 	case err != nil:
 		return nil, err
 	default:
+		c.Pacer.UpdatedStatus(foo, sent)
 		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 		c.expect(foo, samplev1alpha1.Resource("foos"), updated)
 	}

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +35,7 @@ func newFoo(generation int64) *samplev1alpha1.Foo {
 }
 
 func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
-	pacer := pacing.New(func(cache.ObjectName, time.Duration) {})
-	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: pacer}
+	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: pacing.New()}
 }
 
 func TestMergePatch(t *testing.T) {
@@ -101,11 +99,15 @@ func TestFooHasChanged(t *testing.T) {
 		"spec":     func(foo *samplev1alpha1.Foo) { foo.Spec.DeploymentName = "renamed" },
 		"UID":      func(foo *samplev1alpha1.Foo) { foo.UID = "new-uid" },
 		"deletion": func(foo *samplev1alpha1.Foo) { foo.DeletionTimestamp = new(metav1.Now()) },
+		"gone":     nil,
 	} {
-		live := foo.DeepCopy()
-		edit(live)
+		live, notFound := foo.DeepCopy(), error(apierrors.NewNotFound(samplev1alpha1.Resource("foos"), foo.Name))
+		if edit != nil {
+			edit(live)
+			notFound = nil
+		}
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
-		sampleClient.AddReactor("get", "foos", returning(live, nil))
+		sampleClient.AddReactor("get", "foos", returning(live, notFound))
 		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, deployment, deployment)
 		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
 			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())

@@ -6,16 +6,17 @@ package foostatus
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,11 +26,13 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Reasons of conditions: those of a rollout, and from DeploymentRejected on those of a StalledError.
+// Reasons of conditions: those of a rollout, of a failed request, and from DeploymentRejected on of a StalledError.
 const (
 	DeploymentAvailable   = "DeploymentAvailable"
 	DeploymentProgressing = "DeploymentProgressing"
+	DeploymentPaused      = "DeploymentPaused"
 	DeploymentStalled     = "DeploymentStalled"
+	DeploymentFailed      = "DeploymentFailed"     // The message is that of the error.
 	DeploymentRejected    = "DeploymentRejected"   // The message is the API server's.
 	DeploymentOverridden  = "DeploymentOverridden" // The message names the fields that others change.
 	ErrResourceExists     = "ErrResourceExists"    // The message is MessageResourceExists.
@@ -38,8 +41,9 @@ const (
 
 // StalledError is what stalls a Foo until a user acts. It is reported in the Stalled condition.
 type StalledError struct {
-	Reason  string // One word in CamelCase.
-	Message string // For people.
+	Reason     string        // One word in CamelCase.
+	Message    string        // For people.
+	RetryAfter time.Duration // When the situation may have changed without an event, or 0 if that is not known.
 }
 
 // Error returns the message.
@@ -50,48 +54,43 @@ func NameConflict(name string) *StalledError {
 	return &StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}
 }
 
-// Rejected returns what stalls a Foo after a write of its Deployment has failed with err, or nil if a retry
-// may help. Admission webhooks reject with BadRequest and RequestEntityTooLarge as well.
-func Rejected(err error) *StalledError {
-	rejected := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsRequestEntityTooLargeError(err)
-	// In a namespace that is being deleted every object is Forbidden.
-	if !rejected || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+// Rejected returns the error for a write that the API server rejected, with its message.
+func Rejected(message string, retryAfter time.Duration) *StalledError {
+	return &StalledError{DeploymentRejected, message, retryAfter}
+}
+
+// Overridden returns the error that names the differences, or nil if there are none. One that the status of the
+// Foo reports already stays, with its text.
+func Overridden(foo *samplev1alpha1.Foo, differences Differences, retryAfter time.Duration) *StalledError {
+	if reported := Reported(foo, DeploymentOverridden); reported != nil {
+		return &StalledError{DeploymentOverridden, reported.Message, retryAfter}
+	}
+	if !differences.Exist() {
 		return nil
 	}
-	return &StalledError{Reason: DeploymentRejected, Message: err.Error()}
+	return &StalledError{DeploymentOverridden, differences.String(), retryAfter}
 }
 
-// Overridden returns the error that names the differences, or nil if there are none. An error that the status
-// of the Foo reports already stays, with its text.
-func Overridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
-	reported := Reported(foo, DeploymentOverridden)
-	if reported != nil || !differences.Exist() {
-		return reported
+// Reason returns the reason of the Ready condition of a Foo whose sync has failed with err.
+func Reason(err error) string {
+	if stalled, isStalled := errors.AsType[*StalledError](err); isStalled {
+		return stalled.Reason
 	}
-	return &StalledError{Reason: DeploymentOverridden, Message: differences.String()}
+	return DeploymentFailed
 }
 
-// RejectedOrOverridden returns what stalls a Foo whose Deployment differs and may not be written yet, because
-// the last write was rejected, as the Foo reports, or undone.
-func RejectedOrOverridden(foo *samplev1alpha1.Foo, differences Differences) *StalledError {
-	if rejected := Reported(foo, DeploymentRejected); rejected != nil {
-		return rejected
-	}
-	return Overridden(foo, differences)
-}
-
-// Reported returns the error of a reason that the status of a Foo reports for its latest generation, or nil.
-func Reported(foo *samplev1alpha1.Foo, reason string) *StalledError {
-	condition := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
-	if condition == nil || condition.Reason != reason || condition.ObservedGeneration != foo.Generation {
+// Reported returns the Ready condition of a Foo if it has the reason, and is about its latest generation, or nil.
+func Reported(foo *samplev1alpha1.Foo, reason string) *metav1.Condition {
+	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != reason || ready.ObservedGeneration != foo.Generation {
 		return nil
 	}
-	return &StalledError{Reason: condition.Reason, Message: condition.Message}
+	return ready
 }
 
-// New returns the status of a Foo with a Deployment, which may be nil if err is given.
-func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledError) samplev1alpha1.FooStatus {
+// New returns the status of a Foo with a Deployment: that of its deploymentName, a superseded one that serves, or
+// nil. An error, which may be a StalledError, is what keeps the Deployment from its desired state.
+func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err error) samplev1alpha1.FooStatus {
 	status := samplev1alpha1.FooStatus{
 		ObservedGeneration: foo.Generation, Conditions: slices.Clone(foo.Status.Conditions),
 	}
@@ -105,9 +104,13 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 		Type: samplev1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: foo.Generation,
 		LastTransitionTime: metav1.Now().Rfc3339Copy(), // As the API server stores it.
 	}
-	if err != nil {
-		ready.Reason, ready.Message = err.Reason, err.Message
-	} else {
+	switch {
+	case err != nil:
+		ready.Reason, ready.Message = Reason(err), err.Error()
+	case deployment == nil || deployment.Name != foo.Spec.DeploymentName:
+		ready.Reason = DeploymentProgressing
+		ready.Message = fmt.Sprintf("Deployment %q does not exist", foo.Spec.DeploymentName)
+	default:
 		ready.Reason, ready.Message = rolloutStatus(deployment)
 	}
 	if ready.Reason == DeploymentAvailable {
@@ -115,7 +118,7 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	}
 	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The API's limit.
 	meta.SetStatusCondition(&status.Conditions, ready)
-	if err == nil && ready.Reason != DeploymentStalled {
+	if slices.Contains([]string{DeploymentAvailable, DeploymentProgressing, DeploymentFailed}, ready.Reason) {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
 		return status
 	}
@@ -124,15 +127,24 @@ func New(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err *StalledErr
 	return status
 }
 
-// rolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment.
+// rolloutStatus returns the reason and the message of the Ready condition of a Foo with this Deployment. The
+// message says what is missing, as kubectl rollout status does.
 func rolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 	if deployment.DeletionTimestamp != nil {
 		return DeploymentProgressing, fmt.Sprintf("Deployment %q is being deleted", deployment.Name)
 	}
 	status, desired := deployment.Status, DesiredReplicas(deployment)
+	isObserved := status.ObservedGeneration >= deployment.Generation
 	message = fmt.Sprintf("%d of %d replicas available", status.AvailableReplicas, desired)
-	if IsAvailable(deployment) {
+	switch {
+	case IsAvailable(deployment):
 		return DeploymentAvailable, message
+	case !isObserved:
+		message += "; the latest change is not observed yet"
+	case status.UpdatedReplicas < desired:
+		message += fmt.Sprintf("; %d of %d updated", status.UpdatedReplicas, desired)
+	case status.Replicas > desired:
+		message += fmt.Sprintf("; %d more to be terminated", status.Replicas-desired)
 	}
 	for _, c := range status.Conditions {
 		// See https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#failed-deployment.
@@ -141,6 +153,10 @@ func rolloutStatus(deployment *appsv1.Deployment) (reason, message string) {
 		if cannotCreatePods || doesNotProgress {
 			return DeploymentStalled, message + ": " + c.Message
 		}
+	}
+	// A paused Deployment is scaled all the same, but only with the Pod template that it has rolled out.
+	if isObserved && deployment.Spec.Paused && status.UpdatedReplicas < max(1, status.Replicas) {
+		return DeploymentPaused, message + "; the rollout is paused until kubectl rollout resume"
 	}
 	return DeploymentProgressing, message
 }

@@ -5,7 +5,6 @@ package foostatus
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +47,7 @@ func newStatus(observedGeneration int64, replicas, updated, available int32, con
 func newFoo() *samplev1alpha1.Foo {
 	return &samplev1alpha1.Foo{
 		ObjectMeta: metav1.ObjectMeta{Generation: 3},
+		Spec:       samplev1alpha1.FooSpec{DeploymentName: "example"},
 		Status: samplev1alpha1.FooStatus{
 			ObservedGeneration: 2, AvailableReplicas: 9, Replicas: 9, Selector: "app=other",
 			Conditions: []metav1.Condition{
@@ -64,9 +63,11 @@ func TestNew(t *testing.T) {
 	deadlineExceeded := appsv1.DeploymentCondition{
 		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
 	}
+	superseded := newDeployment(newStatus(3, 2, 2, 2))
+	superseded.Name = "superseded"
 	for name, test := range map[string]struct {
 		deployment *appsv1.Deployment
-		stalled    *StalledError
+		err        error
 
 		ready         metav1.ConditionStatus
 		reason        string
@@ -89,19 +90,32 @@ func TestNew(t *testing.T) {
 			ready:      metav1.ConditionFalse, reason: "DeploymentStalled", isStalled: true, transitioned: true,
 			wantReplicas: 2, wantAvailable: 1, wantSelector: selector,
 		},
+		"failed": {
+			deployment: newDeployment(newStatus(3, 2, 2, 2)), err: errors.New("etcd has no leader"),
+			ready: metav1.ConditionFalse, reason: "DeploymentFailed", transitioned: true,
+			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
+		},
+		"no Deployment": {
+			ready: metav1.ConditionFalse, reason: "DeploymentProgressing", transitioned: true,
+		},
+		"superseded Deployment": {
+			deployment: superseded,
+			ready:      metav1.ConditionFalse, reason: "DeploymentProgressing", transitioned: true,
+			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
+		},
 		"stalled without a Deployment": {
-			stalled: conflict,
-			ready:   metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
+			err:   conflict,
+			ready: metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
 		},
 		"stalled with a Deployment": {
-			deployment: newDeployment(newStatus(3, 2, 2, 2)), stalled: conflict,
+			deployment: newDeployment(newStatus(3, 2, 2, 2)), err: conflict,
 			ready: metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
 			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			foo := newFoo()
-			status := New(foo, test.deployment, test.stalled)
+			status := New(foo, test.deployment, test.err)
 			if !reflect.DeepEqual(foo, newFoo()) {
 				t.Error("New() changed the cached Foo")
 			}
@@ -155,15 +169,15 @@ func TestRolloutStatus(t *testing.T) {
 	}{
 		"available":             {new(int32(2)), nil, newStatus(3, 2, 2, 2), "DeploymentAvailable: 2 of 2 replicas available"},
 		"no replicas":           {new(int32(0)), nil, newStatus(3, 0, 0, 0), "DeploymentAvailable: 0 of 0 replicas available"},
-		"last replica runs":     {new(int32(0)), nil, newStatus(3, 1, 1, 0), "DeploymentProgressing: 0 of 0 replicas available"},
+		"last replica runs":     {new(int32(0)), nil, newStatus(3, 1, 1, 0), "DeploymentProgressing: 0 of 0 replicas available; 1 more to be terminated"},
 		"default replicas":      {nil, nil, newStatus(3, 1, 1, 0), "DeploymentProgressing: 0 of 1 replicas available"},
-		"not observed":          {new(int32(2)), nil, newStatus(2, 2, 2, 2), "DeploymentProgressing: 2 of 2 replicas available"},
+		"not observed":          {new(int32(2)), nil, newStatus(2, 2, 2, 2), "DeploymentProgressing: 2 of 2 replicas available; the latest change is not observed yet"},
 		"some available":        {new(int32(2)), nil, newStatus(3, 2, 2, 1, progressing), "DeploymentProgressing: 1 of 2 replicas available"},
-		"old template":          {new(int32(2)), nil, newStatus(3, 2, 1, 2), "DeploymentProgressing: 2 of 2 replicas available"},
-		"surge":                 {new(int32(2)), nil, newStatus(3, 3, 2, 2), "DeploymentProgressing: 2 of 2 replicas available"},
+		"old template":          {new(int32(2)), nil, newStatus(3, 2, 1, 2), "DeploymentProgressing: 2 of 2 replicas available; 1 of 2 updated"},
+		"surge":                 {new(int32(2)), nil, newStatus(3, 3, 2, 2), "DeploymentProgressing: 2 of 2 replicas available; 1 more to be terminated"},
 		"deadline exceeded":     {new(int32(2)), nil, newStatus(3, 2, 2, 1, deadlineExceeded), "DeploymentStalled: 1 of 2 replicas available: has timed out"},
-		"replica failure":       {new(int32(2)), nil, newStatus(3, 0, 0, 0, progressing, replicaFailure), "DeploymentStalled: 0 of 2 replicas available: exceeded quota"},
-		"failure, not observed": {new(int32(2)), nil, newStatus(0, 0, 0, 0, replicaFailure), "DeploymentStalled: 0 of 2 replicas available: exceeded quota"},
+		"replica failure":       {new(int32(2)), nil, newStatus(3, 0, 0, 0, progressing, replicaFailure), "DeploymentStalled: 0 of 2 replicas available; 0 of 2 updated: exceeded quota"},
+		"failure, not observed": {new(int32(2)), nil, newStatus(0, 0, 0, 0, replicaFailure), "DeploymentStalled: 0 of 2 replicas available; the latest change is not observed yet: exceeded quota"},
 		"failure is over":       {new(int32(2)), nil, newStatus(3, 2, 2, 0, noReplicaFailure), "DeploymentProgressing: 0 of 2 replicas available"},
 		"available after all":   {new(int32(2)), nil, newStatus(3, 2, 2, 2, deadlineExceeded), "DeploymentAvailable: 2 of 2 replicas available"},
 		"being deleted":         {new(int32(2)), &transitionTime, newStatus(3, 2, 2, 2), `DeploymentProgressing: Deployment "example" is being deleted`},
@@ -179,6 +193,34 @@ func TestRolloutStatus(t *testing.T) {
 				t.Errorf("IsAvailable() = %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A rollout that is paused goes on only once it is resumed. A paused Deployment is scaled all the same.
+func TestPausedRollout(t *testing.T) {
+	const resume = "the rollout is paused until kubectl rollout resume"
+	for name, test := range map[string]struct {
+		status appsv1.DeploymentStatus
+		want   string
+	}{
+		"new template":      {newStatus(3, 2, 0, 2), "DeploymentPaused: 2 of 2 replicas available; 0 of 2 updated; " + resume},
+		"half rolled out":   {newStatus(3, 2, 1, 2), "DeploymentPaused: 2 of 2 replicas available; 1 of 2 updated; " + resume},
+		"surge":             {newStatus(3, 3, 2, 2), "DeploymentPaused: 2 of 2 replicas available; 1 more to be terminated; " + resume},
+		"created as paused": {newStatus(3, 0, 0, 0), "DeploymentPaused: 0 of 2 replicas available; 0 of 2 updated; " + resume},
+		"not observed":      {newStatus(2, 2, 0, 2), "DeploymentProgressing: 2 of 2 replicas available; the latest change is not observed yet"},
+		"scaled up":         {newStatus(3, 1, 1, 1), "DeploymentProgressing: 1 of 2 replicas available; 1 of 2 updated"},
+		"rolled out":        {newStatus(3, 2, 2, 2), "DeploymentAvailable: 2 of 2 replicas available"},
+	} {
+		deployment := newDeployment(test.status)
+		deployment.Spec.Paused = true
+		reason, message := rolloutStatus(deployment)
+		if got := reason + ": " + message; got != test.want {
+			t.Errorf("%s: rolloutStatus() = %q, want %q", name, got, test.want)
+		}
+		status := New(newFoo(), deployment, nil)
+		if got, want := meta.FindStatusCondition(status.Conditions, "Stalled") != nil, reason == DeploymentPaused; got != want {
+			t.Errorf("%s: Stalled: %v, want %v", name, got, want)
+		}
 	}
 }
 
@@ -234,12 +276,12 @@ func TestOverridden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			found := desired()
 			test.change(found)
-			if got := Overridden(newFoo(), Differences{found, desired()}); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
+			if got := Overridden(newFoo(), Differences{found, desired()}, 0); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
 				t.Errorf("Overridden() = %s %q, want %q", got.Reason, got.Message, test.want)
 			}
 		})
 	}
-	if got := Overridden(newFoo(), Differences{nil, desired()}); !strings.Contains(got.Message, `Deployment "example": desired, found nothing`) {
+	if got := Overridden(newFoo(), Differences{nil, desired()}, 0); !strings.Contains(got.Message, `Deployment "example": desired, found nothing`) {
 		t.Errorf("Overridden() = %q without a Deployment", got.Message)
 	}
 }
@@ -261,10 +303,11 @@ func TestReported(t *testing.T) {
 		foo.Status = New(foo, nil, overridden)
 		test.change(foo)
 		got := Reported(foo, DeploymentOverridden)
-		if (got != nil) != test.want || got != nil && *got != *overridden {
+		if (got != nil) != test.want || got != nil && (got.Reason != overridden.Reason || got.Message != overridden.Message) {
 			t.Errorf("%s: Reported() = %v, want it: %v", name, got, test.want)
 		}
-		if again := Overridden(foo, Differences{&appsv1.Deployment{}, &appsv1.Deployment{}}); (again != nil) != test.want {
+		if again := Overridden(foo, Differences{&appsv1.Deployment{}, &appsv1.Deployment{}}, time.Second); (again != nil) != test.want ||
+			again != nil && (again.Message != overridden.Message || again.RetryAfter != time.Second) {
 			t.Errorf("%s: Overridden() = %v without differences, want what is reported: %v", name, again, test.want)
 		}
 	}
@@ -277,10 +320,11 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	failing.Status.Conditions = []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: long},
 	}
+	failing.Name = newFoo().Spec.DeploymentName
 	for name, status := range map[string]samplev1alpha1.FooStatus{
-		"rejection":  New(newFoo(), nil, Rejected(apierrors.NewBadRequest(long))),
-		"multi-byte": New(newFoo(), nil, Rejected(apierrors.NewBadRequest(strings.Repeat("ü", 20000)))),
-		"override":   New(newFoo(), nil, Overridden(newFoo(), Differences{found, desired})),
+		"rejection":  New(newFoo(), nil, Rejected(long, 0)),
+		"multi-byte": New(newFoo(), nil, Rejected(strings.Repeat("ü", 20000), 0)),
+		"override":   New(newFoo(), nil, Overridden(newFoo(), Differences{found, desired}, 0)),
 		"rollout":    New(newFoo(), failing, nil),
 	} {
 		for _, condition := range []string{samplev1alpha1.ConditionReady, samplev1alpha1.ConditionStalled} {
@@ -288,37 +332,6 @@ func TestLongMessageIsTruncated(t *testing.T) {
 			if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
 				t.Errorf("%s: %s has a message of %d bytes, want at most 32768 and valid UTF-8", name, condition, len(message))
 			}
-		}
-	}
-}
-
-func TestRejected(t *testing.T) {
-	resource := appsv1.Resource("deployments")
-	terminating := apierrors.NewForbidden(resource, "example", errors.New("the namespace is being terminated"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"invalid":               {apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), "example", nil), true},
-		"forbidden":             {apierrors.NewForbidden(resource, "example", errors.New("exceeded quota")), true},
-		"bad request":           {apierrors.NewBadRequest("denied by a webhook"), true},
-		"too large":             {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
-		"wrapped":               {fmt.Errorf("creating: %w", apierrors.NewBadRequest("denied by a webhook")), true},
-		"namespace terminating": {terminating, false},
-		"conflict":              {apierrors.NewConflict(resource, "example", errors.New("modified")), false},
-		"not found":             {apierrors.NewNotFound(resource, "example"), false},
-		"unavailable":           {apierrors.NewServiceUnavailable("etcd has no leader"), false},
-		"unauthorized":          {apierrors.NewUnauthorized("token expired"), false},
-		"too many requests":     {apierrors.NewTooManyRequests("try again", 1), false},
-		"internal error":        {apierrors.NewInternalError(errors.New("webhook timeout")), false},
-	} {
-		got := Rejected(test.err)
-		switch {
-		case (got != nil) != test.want:
-			t.Errorf("%s: Rejected() = %v, want stalled: %v", name, got, test.want)
-		case got != nil && (got.Reason != "DeploymentRejected" || got.Message != test.err.Error()):
-			t.Errorf("%s: Rejected() = %+v, want the API server's message", name, got)
 		}
 	}
 }

@@ -6,34 +6,21 @@ package pacing
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/foostatus"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-const name = "example-deployment"
-
-// newFoo returns a Foo whose status reports that its Deployment is overridden.
-func newFoo() *samplev1alpha1.Foo {
-	foo := &samplev1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: 1},
-		Spec:       samplev1alpha1.FooSpec{DeploymentName: name},
-	}
-	foo.Status = foostatus.New(foo, nil, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: "message"})
-	return foo
+// newOwner and newObject return objects that differ in what is given.
+func newOwner(uid types.UID, generation int64) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Name: "owner", UID: uid, Generation: generation}
 }
 
-// newPacer returns a Pacer, and the delays after which it enqueues.
-func newPacer() (*Pacer, *[]time.Duration) {
-	delays := &[]time.Duration{}
-	return New(func(_ cache.ObjectName, delay time.Duration) { *delays = append(*delays, delay) }), delays
+func newObject(name string, uid types.UID) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Name: name, UID: uid}
 }
 
 func verify(t *testing.T, when string, got, want any) {
@@ -43,81 +30,120 @@ func verify(t *testing.T, when string, got, want any) {
 	}
 }
 
+func delay(p *Pacer, owner, object metav1.Object) time.Duration {
+	delay, _ := p.When(owner, object)
+	return delay
+}
+
 // All tests have a fake clock: a sleep advances it, and takes no time.
 
-func TestMayWrite(t *testing.T) {
+func TestPauseDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, foo := t.Context(), newFoo()
-		pacer, delays := newPacer()
-		verify(t, "has written at first", pacer.HasWritten(foo, name), false)
+		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		verify(t, "has written at first", pacer.HasWritten(owner, object), false)
 		for i := range 12 {
-			verify(t, fmt.Sprintf("write %d", i), pacer.MayWrite(ctx, foo, name), true)
-			pacer.Answered(ctx, foo, name)
+			verify(t, fmt.Sprintf("delay of write %d", i), delay(pacer, owner, object), "0s")
+			pacer.Answered(owner, object, "")
 			pause := min(time.Second<<i, maxPause)
+			verify(t, fmt.Sprintf("pause %d", i), delay(pacer, owner, object), pause)
 			time.Sleep(pause - time.Nanosecond)
-			verify(t, fmt.Sprintf("just before the end of pause %d", i), pacer.MayWrite(ctx, foo, name), false)
+			verify(t, fmt.Sprintf("just before the end of pause %d", i), pacer.Check(owner, object),
+				"not written before the end of the write pause, in 1ns")
 			time.Sleep(time.Nanosecond)
-			if want := []time.Duration{pause, pause + overrideDelay}; !slices.Equal(*delays, want) {
-				t.Errorf("enqueued after %v, want %v", *delays, want)
-			}
-			*delays = nil
 		}
-		verify(t, "has written", pacer.HasWritten(foo, name), true)
+		verify(t, "has written", pacer.HasWritten(owner, object), true)
 
-		pacer.Answered(ctx, foo, name)
-		renewed := newFoo()
-		renewed.Generation++
-		verify(t, "another generation", pacer.MayWrite(ctx, renewed, name), true)
-		renewed = newFoo()
-		renewed.UID = "new-uid"
-		verify(t, "another Foo of the name", pacer.MayWrite(ctx, renewed, name), true)
-		verify(t, "another Deployment", pacer.MayWrite(ctx, foo, "superseded"), true)
+		pacer.Answered(owner, object, "")
+		for what, other := range map[string][2]*metav1.ObjectMeta{
+			"another generation":        {newOwner("owner", 2), object},
+			"another owner of the name": {newOwner("new", 1), object},
+			"another object":            {owner, newObject("another", "uid")},
+			"a new object of the name":  {owner, newObject("name", "new")},
+			"creation":                  {owner, newObject("name", "")},
+		} {
+			verify(t, what, pacer.Check(other[0], other[1]), "<nil>")
+		}
 	})
 }
 
-// Corrections that are minutes apart cost 1 s each: the sync 2 s after a pause resets it. The syncs before, however many, add none.
+// What was rejected is known until the end of the pause, and not after a write that was accepted.
+func TestRejection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		pacer.Answered(owner, object, "denied")
+		verify(t, "during the pause", pacer.Check(owner, object), "denied")
+		time.Sleep(initialPause)
+		verify(t, "at its end", pacer.Check(owner, object), "<nil>")
+		pacer.Answered(owner, object, "")
+		_, rejection := pacer.When(owner, object)
+		verify(t, "accepted", rejection, "")
+	})
+}
+
+// Corrections that are minutes apart cost 1 s each: once 2 s have passed after a pause in which no write had to wait, the next one starts anew.
 func TestHeldResetsPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, foo := t.Context(), newFoo()
-		pacer, delays := newPacer()
-		for range 10 {
-			pacer.Answered(ctx, foo, name)
-			verify(t, "during the pause", pacer.StillOverridden(foo), "message")
-			time.Sleep(initialPause) // What was enqueued is synced.
-			verify(t, "at its end", pacer.StillOverridden(foo), "message")
-			time.Sleep(overrideDelay - time.Nanosecond)
-			verify(t, "soon after", pacer.StillOverridden(foo), "message")
-			time.Sleep(time.Nanosecond)
-			verify(t, "held", pacer.StillOverridden(foo), "<nil>")
-			verify(t, "has written", pacer.HasWritten(foo, name), false)
-			if want := []time.Duration{initialPause, initialPause + overrideDelay}; !slices.Equal(*delays, want) {
-				t.Errorf("enqueued after %v, want %v", *delays, want)
+	for name, test := range map[string]struct {
+		undone bool          // Does a write have to wait?
+		after  time.Duration // the end of the pause, until the next write
+		want   time.Duration // the next pause
+	}{
+		"held":               {false, heldDelay, initialPause},
+		"undone soon after":  {false, heldDelay - 1, 2 * initialPause},
+		"undone meanwhile":   {true, 0, 2 * initialPause},
+		"corrected too late": {true, time.Minute, 2 * initialPause},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+			pacer.Answered(owner, object, "")
+			if test.undone {
+				verify(t, name, pacer.Check(owner, object) != nil, true)
 			}
-			*delays = nil
-		}
+			time.Sleep(initialPause + test.after)
+			pacer.Answered(owner, object, "")
+			verify(t, name, delay(pacer, owner, object), test.want)
+		})
+	}
+}
+
+func TestUntilHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		verify(t, "never written", pacer.UntilHeld(owner, object), "0s")
+		pacer.Answered(owner, newObject("name", ""), "")
+		verify(t, "created", pacer.UntilHeld(owner, object), initialPause+heldDelay)
+		time.Sleep(heldDelay)
+		pacer.Answered(owner, object, "")
+		verify(t, "changed later", pacer.UntilHeld(owner, object), initialPause+heldDelay)
+		time.Sleep(initialPause + heldDelay)
+		verify(t, "held", pacer.UntilHeld(owner, object), "0s")
 	})
 }
 
-func TestNothingReported(t *testing.T) {
+// A status is updated twice a second, whatever the generation.
+func TestStatusPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, _ := newPacer()
-		foo := newFoo()
-		foo.Status = samplev1alpha1.FooStatus{}
-		pacer.Answered(t.Context(), foo, name)
-		verify(t, "during the pause", pacer.StillOverridden(foo), "<nil>")
+		pacer := New()
+		verify(t, "at first", pacer.WhenStatus(newOwner("owner", 1)), "0s")
+		sent := time.Now()
+		time.Sleep(statusPause / 5)
+		pacer.UpdatedStatus(newOwner("owner", 1), sent)
+		verify(t, "after the response", pacer.WhenStatus(newOwner("owner", 2)), statusPause-statusPause/5)
+		verify(t, "another owner", pacer.WhenStatus(newOwner("another", 1)), "0s")
+		time.Sleep(statusPause)
+		verify(t, "afterwards", pacer.WhenStatus(newOwner("owner", 1)), "0s")
 	})
 }
 
 func TestRunForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pacer, _ := newPacer()
+		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
 		go pacer.Run(ctx)
-		pacer.Answered(ctx, newFoo(), name)
+		pacer.Answered(owner, object, "")
 		time.Sleep(2 * maxPause)
-		verify(t, "until twice the maximum", pacer.HasWritten(newFoo(), name), true)
+		verify(t, "until twice the maximum", pacer.HasWritten(owner, object), true)
 		time.Sleep(2 * time.Minute)
-		verify(t, "afterwards", pacer.HasWritten(newFoo(), name), false)
+		verify(t, "afterwards", pacer.HasWritten(owner, object), false)
 		cancel()
 	})
 }
