@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -179,6 +180,74 @@ var trials = []struct {
 		w.expectReason("DeploymentOverridden", "after an hour")
 		w.waitUntilReconciled(40 * time.Minute)
 	}},
+	{"an hour of failing creations", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.sleep(time.Minute)
+		w.reject("the API server fails to create Deployments", time.Hour, createsDeployment, errInjected)
+		since := time.Now()
+		w.act("deleteDeployment", 0, 0)
+		w.sleep(soon)
+		w.expectReason("DeploymentFailed", "without a Deployment")
+		w.sleep(time.Hour - 2*soon)
+		w.expectReason("DeploymentFailed", "an hour later")
+		w.atMost(3, since, "although nothing changes", func(r *Request) bool { return r.Resource == foos && r.IsWrite() })
+		if w.availableReplicas(0) > 0 {
+			w.violated("what is reported", "available replicas without a Deployment")
+		}
+		w.waitUntilReconciled(40 * time.Minute)
+	}},
+	{"a rename under admission that overrides the image", 0, func(w *walk) {
+		w.tell(user, "%s", w.addRule("admission rewrites the image of all Deployments", 24*time.Hour, rule{
+			matches: func(r *Request) bool { return isInstance(r.client) && writesDeployments(r) },
+			admit:   func(o *object) { setImage(o, "mirror/nginx") },
+		}))
+		w.act("create", 0, 0)
+		w.sleep(time.Minute)
+		w.act("rename", 0, 1)
+		w.expect(time.Minute, "the superseded Deployment is still there", func() bool { return w.get(deployments, deploymentName(0)) == nil })
+		w.expectReason("DeploymentOverridden", "after a rename")
+	}},
+	{"a superseded Deployment that must not be deleted", 0, func(w *walk) {
+		w.reject("a policy protects deployment-1 from deletion", time.Hour, func(r *Request) bool {
+			return r.Verb == "delete" && r.Resource == deployments && r.Name == deploymentName(1)
+		}, apierrors.NewForbidden(appsv1.Resource(deployments), deploymentName(1), errors.New("protected")))
+		w.reconcile("create", 0, 0)
+		w.act("rename", 0, 1)
+		w.sleep(200 * time.Millisecond) // It is created, and not available yet.
+		w.act("rename", 0, 2)
+		w.expect(time.Minute, "another superseded one is still there", func() bool { return w.get(deployments, deploymentName(0)) == nil })
+		w.expectReason("DeploymentRejected", "because of the protected one")
+		w.waitUntilReconciled(time.Hour + 40*time.Minute)
+	}},
+	{"a rejection that cannot be reported at first", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.reject("a quota rejects all writes of Deployments", time.Hour, writesDeployments, exceedsQuota(&Request{Resource: deployments}))
+		w.reject("the API server fails to update Foos", 10*time.Minute, func(r *Request) bool { return r.Resource == foos && r.IsWrite() }, errInjected)
+		w.act("scale", 0, 2)
+		w.sleep(10 * time.Minute)
+		w.expect(20*time.Minute, "the rejection is not reported", func() bool { return w.reason(0) != "DeploymentAvailable" })
+		w.expectReason("DeploymentRejected", "once it can be reported")
+		w.waitUntilReconciled(2 * time.Hour)
+	}},
+	// Its selector is immutable, so that the API server rejects the labels of the Foo.
+	{"a Deployment that cannot be patched", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.reject("the API server rejects patches of Deployments", time.Hour, func(r *Request) bool { return r.Verb == "patch" && r.Resource == deployments },
+			exceedsQuota(&Request{Resource: deployments}))
+		w.act("scale", 0, 2)
+		w.sleep(10 * time.Minute)
+		w.act("deleteDeployment", 0, 0)
+		w.waitUntilReconciled(2 * soon)
+	}},
+	{"a Deployment that is released and adopted", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		since := time.Now()
+		for n := range 300 {
+			w.act([]string{"orphan", "adopt"}[n%2], 0, 0)
+			w.sleep(100 * time.Millisecond)
+		}
+		w.atMost(62, since, "of the status in half a minute", func(r *Request) bool { return r.Resource == foos && r.IsWrite() })
+	}},
 	// Each of the first three comes at another moment of the pause that the last one has started. A minute later, none is under way: one
 	// correction, or two in a row, are made at once, and not reported as overridden.
 	{"corrections", 0, func(w *walk) {
@@ -301,6 +370,14 @@ func (w *walk) fail(n int, verb, resource string, err error) {
 	})
 }
 
+// reject makes all requests of the instances fail that match, for a time.
+func (w *walk) reject(what string, duration time.Duration, matches func(r *Request) bool, err error) {
+	w.tell(user, "%s", w.addRule(what, duration, rule{
+		matches: func(r *Request) bool { return isInstance(r.client) && matches(r) },
+		reject:  func(*Request) error { return err },
+	}))
+}
+
 // expect waits until something is so.
 func (w *walk) expect(timeout time.Duration, otherwise string, is func() bool) {
 	for start := time.Now(); !is() && !w.hasFailed(); w.sleep(10 * time.Millisecond) {
@@ -326,11 +403,15 @@ func (w *walk) isAvailable(n int) bool {
 	return number(w.get(deployments, deploymentName(n)), "status", "availableReplicas") == 1
 }
 
+// reason returns the reason of the Ready condition of a Foo.
+func (w *walk) reason(n int) string {
+	foo := as[samplev1alpha1.Foo](w.get(foos, fooName(n)))
+	return cmp.Or(meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), &metav1.Condition{}).Reason
+}
+
 // expectReason verifies what the first Foo reports.
 func (w *walk) expectReason(want, when string) {
-	foo := as[samplev1alpha1.Foo](w.get(foos, fooName(0)))
-	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
-	if ready == nil || ready.Reason != want {
-		w.violated("what is reported", "%s it is %v", when, ready)
+	if got := w.reason(0); got != want {
+		w.violated("what is reported", "%s it is %q", when, got)
 	}
 }
