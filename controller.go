@@ -417,7 +417,7 @@ func (c *Controller) syncDeployment(
 	}
 
 	result.deployment = found
-	differences := c.differences(foo, found, superseded)
+	differences := c.compare(foo, found, superseded)
 	if !differences.Exist() {
 		logger.V(4).Info("Deployment is in its desired state")
 		result.stalled = c.overridden(foo, differences)
@@ -437,7 +437,7 @@ func (c *Controller) syncDeployment(
 		result.err = err
 	default:
 		result.deployment, result.changed = stored, true
-		result.stalled = c.overridden(foo, c.differences(foo, stored, superseded))
+		result.stalled = c.overridden(foo, c.compare(foo, stored, superseded))
 	}
 	return result
 }
@@ -515,27 +515,20 @@ func (c *Controller) report(
 	return cmp.Or(result.err, failure) // What is retried comes before what stalls the Foo.
 }
 
-// differences returns how a Deployment, or nil, differs from what a Foo desires.
-func (c *Controller) differences(
+// compare returns how a Deployment, or nil if none was found, differs from what a Foo desires.
+func (c *Controller) compare(
 	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
 ) foostatus.Differences {
-	return foostatus.Differences{Found: found, Desired: c.desiredDeployment(foo, found, superseded)}
-}
-
-// desiredDeployment returns what a Foo desires: a copy of the Deployment that was found, or a new one.
-func (c *Controller) desiredDeployment(
-	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
-) *appsv1.Deployment {
 	if found != nil {
 		desired := found.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 		setDesiredState(desired, foo, c.image)
-		return desired
+		return foostatus.Differences{Found: found, Desired: desired}
 	}
 	desired := newDeployment(foo, c.image)
 	if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
 		desired.Spec.Replicas = new(foostatus.DesiredReplicas(superseded[0]))
 	}
-	return desired
+	return foostatus.Differences{Desired: desired}
 }
 
 // newDeployment returns a Foo's Deployment. The garbage collector and handleObject need its owner reference.

@@ -52,6 +52,7 @@ import (
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/options"
+	"k8s.io/sample-controller/pkg/ownership"
 )
 
 // Requests, errors, events and Ready conditions, as verifyReady has them, of most tests.
@@ -102,10 +103,14 @@ func TestSyncHandler(t *testing.T) {
 	observed, progressing := observing(ours), observing(newDeploymentFor(newFoo()))
 	renamed := withDeploymentName("new-deployment")
 	replacement := newDeploymentFor(newFoo(renamed), available)
+	replacement8 := newDeploymentFor(newFoo(renamed), withReplicas(8), available)
 	replaced, replacing := observing(replacement), observing(newDeploymentFor(newFoo(renamed)))
 	const (
 		createNew          = "create deployments new-deployment"
 		getNew             = "get deployments new-deployment"
+		patchDeploymentNew = "patch deployments new-deployment"
+		patchNew           = patchDeploymentNew + ` {"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}`
+		replicas8          = "spec.replicas: desired 2, found 8"
 		imageOverridden    = `spec.template.spec.containers[nginx].image: desired "nginx:latest", found "mirror/nginx"`
 		labelsOverridden   = `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing`
 		replicasOverridden = "spec.replicas: desired 2, found 9"
@@ -244,6 +249,18 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, getNew, pruneDeployment}, err: `deployments.apps "example-deployment" not found`, ready: isAvailable},
 		{name: "prune rejected", given: objects{newFoo(renamed, replaced), ours, replacement}, responses: responses{deleteDeployment: webhook},
 			requests: []string{getFoo, getNew, pruneDeployment, updateStatus}, err: denied, events: deniedEvent, ready: isRejected},
+		{name: "prune of one of two rejected", responses: responses{deleteDeployment: webhook}, // It comes first.
+			given:    objects{newFoo(renamed, replaced), ours, newDeploymentFor(newFoo(withDeploymentName("other-deployment")), available), replacement},
+			requests: []string{getFoo, getNew, pruneDeployment, getFoo, getNew, strings.ReplaceAll(pruneDeployment, "example", "other"), updateStatus},
+			err:      denied, events: strings.Replace(prunedEvent, "example", "other", 1) + ", " + deniedEvent, ready: isRejected, status: twoReplicas},
+		{name: "prune while the new one is overridden", responses: responses{patchDeploymentNew: returning(replacement8)},
+			given:    objects{newFoo(renamed, replaced), ours, replacement8},
+			requests: []string{patchNew, getFoo, getNew, pruneDeployment, updateStatus}, err: replicas8,
+			events: prunedEvent + ", " + overriddenEvent + replicas8, ready: isOverridden},
+		{name: "prune while patches of the new one fail", responses: responses{patchDeploymentNew: unavailable},
+			given:    objects{newFoo(renamed, replaced), ours, replacement8},
+			requests: []string{patchNew, getFoo, getNew, pruneDeployment, updateStatus}, err: noLeader,
+			events: prunedEvent + ", " + failedEvent + noLeader, ready: isFailed},
 		{name: "prune, live read forbidden", given: objects{newFoo(renamed, replaced), ours, replacement}, responses: responses{getFoo: forbidden},
 			requests: []string{getFoo, updateStatus}, err: "forbidden", events: failedEvent + rbac, ready: isFailed, status: twoReplicas},
 		{name: "prune fails", given: objects{newFoo(renamed, replacing), ours, replacement}, responses: responses{deleteDeployment: unavailable},
@@ -409,6 +426,72 @@ func TestRequestsInAnHour(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was rejected is reported as long as the write pause lasts, whether or not the status could be written at first.
+func TestRejectionIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours), withGeneration(2), withReplicas(5)), ours)
+		f.responses[patchDeployment], f.responses[updateStatus] = webhook, unavailable
+		verifyError(t, f.syncHandler(t.Context(), objectRef), noLeader)
+		delete(f.responses, updateStatus)
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
+		f.verifyRequests(t, updateStatus)
+		f.verifyReady(t, isRejected)
+		f.verifyEvents(t, deniedEvent)
+	})
+}
+
+// A write pause is about an object: what was rejected for one does not hold back its successor.
+func TestPauseEndsWithItsObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours), withGeneration(2), withReplicas(5)), ours)
+		f.responses[patchDeployment] = webhook
+		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+		f.fillCaches(t)
+		must(t, f.syncHandler(t.Context(), objectRef))
+		f.verifyRequests(t, getFoo, createDeployment) // The status is updated half a second after the last update.
+	})
+}
+
+// However often a Deployment changes hands, the status is updated twice a second.
+func TestStatusPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		stop, returned := f.run(t)
+		for i := range 300 {
+			owners := []metav1.OwnerReference{*metav1.NewControllerRef(newFoo(), ownership.FooKind)}[i%2:]
+			f.edit(t, ours, func(d metav1.Object) { d.SetOwnerReferences(owners) }, withResourceVersion(strconv.Itoa(100+i)))
+			advance(100 * time.Millisecond)
+		}
+		advance(time.Second)
+		if got := strings.Count(strings.Join(f.takeRequests(), ";"), updateStatus); got > 62 || got < 30 {
+			t.Errorf("%d updates of the status in half a minute, want about two a second", got)
+		}
+		stop()
+		must(t, <-returned)
+	})
+}
+
+// Ten conflicts in a row are a failure.
+func TestConflictsWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available, withReplicas(9))
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		f.responses[patchDeployment] = conflict
+		stop, returned := f.run(t)
+		advance(5 * time.Second) // 5 ms, doubled nine times
+		f.verifyReady(t, isProgressing)
+		advance(time.Minute)
+		f.verifyReady(t, isFailed)
+		stop()
+		must(t, <-returned)
+	})
 }
 
 func TestStalledIsReportedOnce(t *testing.T) {

@@ -212,6 +212,7 @@ var trials = []struct {
 			return r.Verb == "delete" && r.Resource == deployments && r.Name == deploymentName(1)
 		}, apierrors.NewForbidden(appsv1.Resource(deployments), deploymentName(1), errors.New("protected")))
 		w.reconcile("create", 0, 0)
+		w.sleep(time.Minute) // It is the older of two, and pruned last.
 		w.act("rename", 0, 1)
 		w.sleep(200 * time.Millisecond) // It is created, and not available yet.
 		w.act("rename", 0, 2)
