@@ -53,7 +53,7 @@ func TestOlderCRD(t *testing.T) {
 			client := &fake.Clientset{}
 			client.AddReactor("update", "foos", returning(test.response, test.err))
 			client.AddReactor("get", "foos", returning(foo, test.live))
-			control := newControl(nil, client, consistency.NewStore(nil))
+			control := newControl(nil, client, consistency.NewStore(klog.Background(), nil))
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 			for range 3 {
 				client.ClearActions()
@@ -87,7 +87,7 @@ func TestRepeatedCreation(t *testing.T) {
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
-	control := newControl(kubeClient, sampleClient, consistency.NewStore(nil))
+	control := newControl(kubeClient, sampleClient, consistency.NewStore(klog.Background(), nil))
 	observed := newFoo(2)
 	observed.Status.ObservedGeneration = 1
 	for i, test := range []struct {
