@@ -100,7 +100,7 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	consistencyStore := consistency.NewStore(map[schema.GroupResource]cache.Store{
+	consistencyStore := consistency.NewStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
@@ -245,7 +245,7 @@ func (c *Controller) updateDeployment(oldDeployment, deployment *appsv1.Deployme
 // watch missed the deletion, only a tombstone with the last state in the cache, if any, is known.
 func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 	objectRef, isTombstone := deleted.GetObjectName(), deleted.FinalStateUnknown != nil
-	c.logger.V(4).Info("Deleting Deployment", "deployment", objectRef, "isTombstone", isTombstone)
+	c.logger.V(4).Info("Deleting Deployment", "deployment", klog.KObj(deleted), "isTombstone", isTombstone)
 	if deleted.OptionalObj != nil {
 		c.handleObject(deleted.OptionalObj)
 	}
@@ -271,7 +271,7 @@ func (c *Controller) handleObject(object metav1.Object) {
 // enqueueFoo adds the namespace/name of a Foo, deleted or not, to the workqueue.
 func (c *Controller) enqueueFoo(foo klog.KMetadata, reason string) {
 	objectRef := cache.NewObjectName(foo.GetNamespace(), foo.GetName())
-	c.logger.V(4).Info("Enqueuing Foo", "foo", objectRef, "reason", reason, "priority", "high")
+	c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", reason, "priority", "high")
 	c.workqueue.Add(objectRef)
 }
 
@@ -296,7 +296,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	// Done marks the key as processed, even if its sync failed. If it was added meanwhile, it is queued again.
 	defer c.workqueue.Done(objectRef)
 
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", objectRef)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "foo", klog.KRef(objectRef.Parts()))
 	ctx = klog.NewContext(ctx, logger)
 	logger.V(4).Info("Started syncing", "retries", c.workqueue.NumRequeues(objectRef))
 	start := time.Now()

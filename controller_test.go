@@ -663,7 +663,9 @@ func TestHandlers(t *testing.T) {
 					f.workqueue.AddRateLimited(key)
 				}
 				f.workqueue.AddLowPriority(cache.ObjectName{}) // What is handed out before it has high priority.
+				f.logger = ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 				test.handle(f)
+				verifyLoggedNames(t, f.logger)
 
 				names := map[string][]string{}
 				for priority := "high"; f.workqueue.Len() > 0; {
@@ -690,6 +692,20 @@ func TestHandlers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// verifyLoggedNames verifies that each Foo and Deployment is logged in the form of Kubernetes, so that a key can be followed as JSON, too.
+func verifyLoggedNames(t *testing.T, logger klog.Logger) {
+	t.Helper()
+	for _, line := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+		values := slices.Concat(line.WithKVList, line.ParameterKVList)
+		for i := 0; i < len(values); i += 2 {
+			name := slices.Contains([]any{"foo", "deployment", "object", "current"}, values[i])
+			if _, ok := values[i+1].(klog.ObjectRef); name && !ok {
+				t.Errorf("%q has %s = %T, want a klog.ObjectRef", line.Message, values[i], values[i+1])
+			}
+		}
 	}
 }
 
@@ -772,6 +788,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			if !f.processNextWorkItem(klog.NewContext(t.Context(), logger)) {
 				t.Fatal("processNextWorkItem() = false")
 			}
+			verifyLoggedNames(t, logger)
 			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 			counted, err := testutil.GetCounterMetricValue(metrics.Syncs.WithLabelValues(step.result))
 			if err != nil || counted-syncs != 1 || !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {

@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -51,7 +52,7 @@ func main() {
 	err = start(signals.SetupSignalHandler(), o)
 	klog.Flush()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		fmt.Fprintln(os.Stderr, "Error:", strings.Join(strings.Fields(err.Error()), " ")) // One line.
 		os.Exit(1)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"k8s.io/sample-controller/hack/cluster"
 )
@@ -37,16 +39,34 @@ func TestInClusterConfig(t *testing.T) {
 	requireNoError(t, err)
 	const mountPath = "/run/secrets/kubernetes.io/serviceaccount" // /var/run is a symbolic link to /run
 	script := "mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p " + mountPath + ` && cp "$0"/* ` + mountPath + ` && exec "$@"`
-	command := local.Command(context.Background(), "sh", "-c", script, mount, controllerBinary, "-namespace", namespace,
-		"-leader-elect", "-leader-elect-resource-name=sample-controller")
-	command.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
-	if os.Getuid() != 0 {
-		command.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		command.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	startInPod := func(flags ...string) *process {
+		args := append([]string{"-c", script, mount, controllerBinary, "-namespace", namespace}, flags...)
+		command := local.Command(context.Background(), "sh", args...)
+		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
+		if os.Getuid() != 0 {
+			command.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			command.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+			command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+		}
+		return startCommand(t, command, "PATH="+os.Getenv("PATH"),
+			"KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	}
-	p := startCommand(t, command, "PATH="+os.Getenv("PATH"),
-		"KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
+
+	// A kubeconfig that is given is never replaced by the configuration of the Pod.
+	kubeconfig, err := clientcmd.LoadFromFile(local.Kubeconfig())
+	requireNoError(t, err)
+	kubeconfig.CurrentContext = ""
+	for lacking, kubeconfig := range map[string]*clientcmdapi.Config{"it has no current-context": kubeconfig, "it is empty": {}} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		requireNoError(t, clientcmd.WriteToFile(*kubeconfig, path))
+		p := startInPod("-kubeconfig", path)
+		p.waitForExit(1)
+		if last := p.errorLine(); !strings.Contains(last, path) || !strings.Contains(last, lacking) {
+			t.Errorf("the last line is %q, want an error with %q and %q", last, path, lacking)
+		}
+	}
+
+	p := startInPod("-leader-elect", "-leader-elect-resource-name=sample-controller")
 	p.waitForLog("Started workers")
 	createReadyFoo(t, namespace, "served", "served", 1)
 	p.stop()

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestFirstSignalDrains(t *testing.T) {
@@ -171,6 +174,16 @@ func TestStartUpErrors(t *testing.T) {
 	t.Parallel()
 	invalid := filepath.Join(t.TempDir(), "kubeconfig")
 	requireNoError(t, os.WriteFile(invalid, []byte("this is not a kubeconfig"), 0o600))
+	plugin, err := clientcmd.LoadFromFile(local.Kubeconfig())
+	requireNoError(t, err)
+	for name := range plugin.AuthInfos {
+		plugin.AuthInfos[name] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+			APIVersion: "client.authentication.k8s.io/v1", Command: "no-such-credential-plugin", InstallHint: "Install it\nfirst.",
+			InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}}
+	}
+	missingPlugin := filepath.Join(t.TempDir(), "plugin")
+	requireNoError(t, clientcmd.WriteToFile(*plugin, missingPlugin))
 	for name, test := range map[string]struct {
 		flags []string
 		code  int
@@ -181,6 +194,8 @@ func TestStartUpErrors(t *testing.T) {
 		"kubeconfig invalid":    {[]string{"-kubeconfig", invalid}, 1, "kubeconfig"},
 		"address in use":        {[]string{"-kubeconfig", local.Kubeconfig(), "-metrics-bind-address", strings.TrimPrefix(local.URL(), "https://")}, 1, "-metrics-bind-address"},
 		"address invalid":       {[]string{"-master=http://["}, 1, "check -kubeconfig and -master"},
+		"wrong path":            {[]string{"-kubeconfig", local.Kubeconfig(), "-master", local.URL() + "/typo"}, 1, "check the path in -master"},
+		"plugin missing":        {[]string{"-kubeconfig", missingPlugin}, 1, "executable no-such-credential-plugin not found"},
 		"server unreachable":    {[]string{"-master=http://127.0.0.1:1"}, 1, "cannot be reached"},
 		"unknown flag":          {[]string{"-frobnicate"}, 2, "-frobnicate"},
 	} {
@@ -208,11 +223,23 @@ func TestVersionAndHelp(t *testing.T) {
 
 func TestJSONLogging(t *testing.T) {
 	t.Parallel()
-	controller := startController(t, newNamespace(t), "-logging-format=json")
+	namespace := newNamespace(t)
+	controller := startController(t, namespace, "-logging-format=json")
+	createReadyFoo(t, namespace, "logged", "logged", 1)
+	followed := 0
 	for line := range strings.Lines(controller.log.String()) {
 		if !strings.HasPrefix(line, "{") {
 			t.Errorf("the line is not JSON: %s", line)
 		}
+		if strings.Contains(line, `"foo":`) {
+			followed++
+			if !strings.Contains(line, `"foo":{"name":"logged","namespace":"`+namespace+`"}`) {
+				t.Errorf("the line has the name of the Foo in another form: %s", line)
+			}
+		}
+	}
+	if followed == 0 {
+		t.Error("no line has the name of the Foo")
 	}
 }
 

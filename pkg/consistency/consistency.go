@@ -15,7 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
@@ -46,7 +48,11 @@ type write struct {
 }
 
 // NewStore returns an empty store for writes to the resources that the given caches hold.
-func NewStore(stores map[schema.GroupResource]cache.Store) *Store {
+func NewStore(logger klog.Logger, stores map[schema.GroupResource]cache.Store) *Store {
+	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
+		logger.Info("Each write delays further syncs of its object, because caches do not know their "+
+			"resourceVersion; remove KUBE_FEATURE_AtomicFIFO=false from the environment", "delay", staleCacheTimeout)
+	}
 	return &Store{stores: stores, writes: map[cache.ObjectName][]write{}}
 }
 

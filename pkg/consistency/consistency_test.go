@@ -5,12 +5,17 @@ package consistency
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/features"
+	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 )
 
 var (
@@ -29,7 +34,7 @@ func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
 func newTestStore(foosAt, deploymentsAt string) (store *Store, foosCache, deploymentsCache *fakeCache) {
 	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
-	return NewStore(map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
+	return NewStore(klog.Background(), map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -105,4 +110,16 @@ func TestStaleCacheTimeout(t *testing.T) {
 			t.Errorf("EnsureReady() = %v at the timeout", err)
 		}
 	})
+}
+
+func TestUnknownVersionsAreLogged(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, known)
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+		NewStore(logger, nil)
+		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		if logged := strings.Contains(log, "KUBE_FEATURE_AtomicFIFO") && strings.Contains(log, `delay="1m0s"`); logged == known {
+			t.Errorf("log = %q with AtomicFIFO=%t, want the delay exactly without it", log, known)
+		}
+	}
 }

@@ -60,7 +60,7 @@ func TestOlderCRD(t *testing.T) {
 				client := &fake.Clientset{}
 				client.AddReactor("update", "foos", returning(test.response, test.err))
 				client.AddReactor("get", "foos", returning(foo, test.live))
-				control := newControl(nil, client, consistency.NewStore(nil))
+				control := newControl(nil, client, consistency.NewStore(klog.Background(), nil))
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 				for range 3 {
 					client.ClearActions()
@@ -96,7 +96,7 @@ func TestRepeatedCreation(t *testing.T) {
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
-	control := newControl(kubeClient, sampleClient, consistency.NewStore(nil))
+	control := newControl(kubeClient, sampleClient, consistency.NewStore(klog.Background(), nil))
 	notSeen, observed := newFoo(2), newFoo(3)
 	notSeen.Status.ObservedGeneration = -1 // the CRD's default
 	observed.Status.ObservedGeneration = 1
@@ -178,7 +178,7 @@ func TestStatusIsDenied(t *testing.T) {
 	err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "x" denied the request`}}
 	client.AddReactor("update", "foos", returning(nil, err))
 	client.AddReactor("get", "foos", returning(foo, nil))
-	control := newControl(nil, client, consistency.NewStore(nil))
+	control := newControl(nil, client, consistency.NewStore(klog.Background(), nil))
 	if _, got := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1}); !errors.Is(got, err) {
 		t.Errorf("UpdateFooStatus() = %v, want the webhook's error", got)
 	}

@@ -21,6 +21,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
@@ -179,7 +180,7 @@ func TestWritesAreRecorded(t *testing.T) {
 			kubeClient.AddReactor("*", "deployments", returning(written, nil))
 			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			cached.Bookmark("10")
-			store := consistency.NewStore(map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
+			store := consistency.NewStore(klog.Background(), map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
 			if got, err := test.write(newControl(kubeClient, nil, store)); !errors.Is(err, test.wantErr) || err == nil && got != written {
 				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
 			}

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diagnostics explains the errors of the API server: each in one line that says what to do.
+// Package diagnostics explains the errors of requests to the API server: each explanation says what to do.
 package diagnostics
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,17 +19,22 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 // InstallCommand installs the CustomResourceDefinition of Foo.
 const InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
 
-// Explain returns an error that says in one line what is wrong and what to do. It wraps err.
+// Explain returns an error that says what is wrong and what to do. It wraps err.
 func Explain(err error) error {
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && isAboutFoos(err):
 		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)",
 			InstallCommand, err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the address seems not to be that of a Kubernetes API server; "+
+			"check the path in -master, or in the server of the kubeconfig: %w", err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("permission denied; grant this verb and resource with RBAC: %w", err)
 	case apierrors.IsUnauthorized(err):
@@ -36,6 +42,8 @@ func Explain(err error) error {
 			"check the user in the kubeconfig, or the Pod's service account: %w", err)
 	case apierrors.ReasonForError(err) != "":
 		return fmt.Errorf("the API server returned an error: %w", err)
+	case strings.Contains(err.Error(), "getting credentials: "): // It does not wrap the plugin's error.
+		return fmt.Errorf("the credential plugin of the kubeconfig failed; install it or log in with it: %w", err)
 	case errors.As(err, new(net.Error)):
 		return fmt.Errorf("the API server cannot be reached; check -kubeconfig, -master and the network: %w", err)
 	default:
@@ -44,12 +52,17 @@ func Explain(err error) error {
 	}
 }
 
+func isAboutFoos(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Group == samplev1alpha1.GroupName
+}
+
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once.
 // Another error of the API server is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
 	err := client.Get().AbsPath("/version").Timeout(10 * time.Second).Do(ctx).Error()
-	isRetried := apierrors.ReasonForError(err) != "" && !apierrors.IsUnauthorized(err)
-	if err == nil || isRetried || errors.Is(err, context.Canceled) {
+	ends := apierrors.ReasonForError(err) == "" || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
+	if err == nil || !ends || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return Explain(err)

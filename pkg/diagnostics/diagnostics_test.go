@@ -5,6 +5,7 @@ package diagnostics
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +18,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -31,22 +34,39 @@ import (
 
 func TestExplain(t *testing.T) {
 	foos := samplev1alpha1.Resource("foos")
-	for name, test := range map[string]struct {
+	const network = "check -kubeconfig, -master and the network"
+	requestError := func(err error) error { return &url.Error{Op: "Get", URL: "https://a", Err: err} }
+	tests := map[string]struct {
 		err  error
-		want string
+		want string // It explains no other error.
 	}{
-		"CRD not installed":       {apierrors.NewNotFound(foos, ""), "kubectl apply -f artifacts/examples/crd.yaml"},
+		"CRD not installed":       {pageNotFound(foos), "kubectl apply -f artifacts/examples/crd.yaml"},
+		"not an API server":       {pageNotFound(appsv1.Resource("deployments")), "check the path in -master"},
 		"permission missing":      {apierrors.NewForbidden(foos, "", errors.New("cannot list")), "RBAC"},
-		"credentials rejected":    {apierrors.NewUnauthorized("invalid bearer token"), "credentials"},
+		"credentials rejected":    {apierrors.NewUnauthorized("invalid bearer token"), "rejected the credentials"},
 		"error of the API server": {apierrors.NewInternalError(errors.New("etcd")), "returned an error"},
-		"connection refused":      {&url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED}, "-kubeconfig"},
+		"connection refused":      {requestError(syscall.ECONNREFUSED), network},
+		"timeout":                 {requestError(context.DeadlineExceeded), network},
+		"plugin not installed":    {requestError(errors.New("getting credentials: exec: executable helper not found")), "credential plugin"},
+		"unknown authority":       {requestError(x509.UnknownAuthorityError{}), network},
 		"value of another type":   {errors.New("cannot unmarshal string into Go struct field FooSpec.spec.replicas"), "FooSpec.spec.replicas"},
-	} {
+	}
+	for name, test := range tests {
 		explained := Explain(fmt.Errorf("failed to list: %w", test.err))
-		if !strings.Contains(explained.Error(), test.want) || strings.Contains(explained.Error(), "\n") || !errors.Is(explained, test.err) {
-			t.Errorf("%s: Explain() = %v, want one line with %q", name, explained, test.want)
+		if !errors.Is(explained, test.err) {
+			t.Errorf("%s: Explain() = %v does not wrap the error", name, explained)
+		}
+		for _, other := range tests {
+			if got, want := strings.Contains(explained.Error(), other.want), other.want == test.want; got != want {
+				t.Errorf("%s: Explain() = %v contains %q: %t, want %t", name, explained, other.want, got, want)
+			}
 		}
 	}
+}
+
+// pageNotFound is client-go's error for the page of an HTTP server that is not found.
+func pageNotFound(resource schema.GroupResource) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "", "404 page not found", 0, true)
 }
 
 func newReflector(object runtime.Object) *cache.Reflector {
@@ -98,6 +118,7 @@ func TestCheckConnection(t *testing.T) {
 		"not ready yet": {http.StatusServiceUnavailable, ""},
 		"forbidden":     {http.StatusForbidden, ""},
 		"unauthorized":  {http.StatusUnauthorized, "credentials"},
+		"wrong path":    {http.StatusNotFound, "check the path in -master"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) }))

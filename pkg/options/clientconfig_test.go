@@ -4,6 +4,7 @@
 package options
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,7 @@ func TestClientConfig(t *testing.T) {
 	first := writeKubeconfig(t, "first", "https://first:6443", "apps")
 	second := writeKubeconfig(t, "second", "https://second:6443", "")
 	odd := writeKubeconfig(t, "odd"+string(filepath.ListSeparator)+"name", "https://odd:6443", "")
+	noServer := writeKubeconfig(t, "no-server", "", "apps")
 	list := strings.Join([]string{"/does/not/exist", second, first}, string(filepath.ListSeparator))
 	for name, test := range map[string]struct {
 		environment, kubeconfig, master string
@@ -44,6 +46,7 @@ func TestClientConfig(t *testing.T) {
 		"separator in the path":       {"", odd, "", "https://odd:6443", "default"},
 		"list in the environment":     {list, "", "", "https://second:6443", "default"},
 		"master overrides kubeconfig": {"", first, "https://other:1", "https://other:1", "apps"},
+		"master without a server":     {"", noServer, "https://other:1", "https://other:1", "apps"},
 		"master alone":                {"", "", "http://127.0.0.1:8001", "http://127.0.0.1:8001", "default"},
 		"flag overrides environment":  {list, first, "", "https://first:6443", "apps"},
 	} {
@@ -61,17 +64,98 @@ func TestClientConfig(t *testing.T) {
 	}
 }
 
+// Whoever gives a kubeconfig never works in another cluster, nor as another user.
 func TestClientConfigErrors(t *testing.T) {
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	t.Setenv("KUBECONFIG", "/does/not/exist/either")
-	for kubeconfig, want := range map[string]string{
-		"":                `set -kubeconfig=$HOME/.kube/config or KUBECONFIG, which is "/does/not/exist/either"`,
-		"/does/not/exist": "check -kubeconfig",
-		os.Args[0]:        "check -kubeconfig", // Not a kubeconfig.
-	} {
-		if _, _, err := (&Options{Kubeconfig: kubeconfig}).ClientConfig(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ClientConfig() with -kubeconfig=%q = %v, want %q", kubeconfig, err, want)
+	good := writeKubeconfig(t, "good", "https://good:6443", "")
+	content, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(old, new string) string {
+		path := filepath.Join(t.TempDir(), "changed")
+		if err := os.WriteFile(path, []byte(strings.Replace(string(content), old, new, 1)), 0o600); err != nil {
+			t.Fatal(err)
 		}
+		return path
+	}
+	noContext := changed(`"current-context":"good",`, "")
+	noSuchContext := changed(`"current-context":"good"`, `"current-context":"gone"`)
+	noSuchCluster := changed(`"cluster":"good"`, `"cluster":"gone"`)
+	noSuchUser := changed(`"namespace":""`, `"user":"gone"`)
+	noServer := changed(`"server":"https://good:6443"`, "")
+	noCluster := changed(`"cluster":"good",`, "")
+	empty := changed(string(content), "")
+	const noFile = "/does/not/exist"
+	noFiles := strings.Join([]string{noFile, "/nor/does/this"}, string(filepath.ListSeparator))
+	missingAndNoContext := strings.Join([]string{noFile, noContext}, string(filepath.ListSeparator))
+	for name, test := range map[string]struct {
+		environment, kubeconfig, master string
+		want                            []string
+	}{
+		"nothing given":                        {"", "", "", []string{"no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG"}},
+		"no file":                              {"", noFile, "", []string{noFile, "no such file"}},
+		"no file, another in the environment":  {good, noFile, "", []string{noFile, "no such file"}},
+		"no file in the environment":           {noFiles, "", "", []string{noFiles, "does not exist"}},
+		"no file in the environment, master":   {noFiles, "", "http://127.0.0.1:8001", []string{noFiles, "does not exist"}},
+		"no name in the environment":           {string(filepath.ListSeparator), "", "", []string{"does not exist"}},
+		"empty":                                {"", empty, "", []string{empty, "it is empty"}},
+		"empty, another in the environment":    {good, empty, "", []string{empty, "it is empty"}},
+		"empty in the environment":             {empty, "", "", []string{empty, "it is empty"}},
+		"empty, master":                        {"", empty, "http://127.0.0.1:8001", []string{empty, "it is empty"}},
+		"no current-context":                   {"", noContext, "", []string{noContext, "no current-context"}},
+		"no current-context, master":           {"", noContext, "https://other:1", []string{noContext, "no current-context"}},
+		"no current-context in an environment": {missingAndNoContext, "", "", []string{noContext, "no current-context"}},
+		"context does not exist":               {"", noSuchContext, "", []string{noSuchContext, "context gone"}},
+		"context does not exist, master":       {"", noSuchContext, "https://other:1", []string{noSuchContext, "context gone"}},
+		"cluster does not exist":               {"", noSuchCluster, "", []string{noSuchCluster, "cluster gone"}},
+		"user does not exist":                  {"", noSuchUser, "", []string{noSuchUser, "user gone"}},
+		"no server":                            {"", noServer, "", []string{noServer, "no server found"}},
+		"no cluster":                           {"", noCluster, "", []string{noCluster, "no cluster is configured"}},
+		"not a kubeconfig":                     {"", os.Args[0], "", []string{os.Args[0], "check -kubeconfig"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", test.environment)
+			t.Setenv("KUBERNETES_SERVICE_HOST", "")
+			config, _, err := (&Options{Kubeconfig: test.kubeconfig, Master: test.master}).ClientConfig()
+			if err == nil {
+				t.Fatalf("ClientConfig() = %s, want an error with %q", config.Host, test.want)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("ClientConfig() = %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOIDC(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	var authorization string
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		authorization = r.Header.Get("Authorization")
+	}))
+	defer server.Close()
+	token := "header." + base64.RawURLEncoding.EncodeToString([]byte(`{"exp":99999999999}`)) + ".signature"
+	kubeconfig := filepath.Join(t.TempDir(), "oidc")
+	content := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
+		"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+		"users":[{"name":"u","user":{"auth-provider":{"name":"oidc",
+			"config":{"client-id":"id","idp-issuer-url":"https://issuer","id-token":%q}}}}]}`, server.URL, token)
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := (&Options{Kubeconfig: kubeconfig}).ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.RESTClient().Get().AbsPath("/version").Do(t.Context()).Error(); err != nil || authorization != "Bearer "+token {
+		t.Errorf("Authorization = %q (%v), want the id-token", authorization, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // As kubectl has them.
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -86,7 +87,7 @@ func flagGroups(o *Options) []*flag.FlagSet {
 	leader.StringVar(&lease.Name, "leader-elect-resource-name", "",
 		"`name` of the Lease; defaults to sample-controller, and with -namespace to sample-controller-NAMESPACE")
 	leader.StringVar(&lease.Namespace, "leader-elect-resource-namespace", "",
-		"`namespace` of the Lease; defaults to that of the Pod or, out of cluster, of the kubeconfig")
+		"`namespace` of the Lease; defaults to that of the kubeconfig or, without one, of the Pod")
 
 	serving := flag.NewFlagSet("Serving", flag.ContinueOnError)
 	serving.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", "",
@@ -194,21 +195,32 @@ func (o *Options) SetUpLogging() error {
 }
 
 // ClientConfig returns a client configuration, with the rate limit that clients share, and the default
-// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or,
+// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, only
 // without any of them, those of the Pod in which the process runs. The error says what to set.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
-	environment := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	paths := filepath.SplitList(environment)
+	files := cmp.Or(o.Kubeconfig, os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	paths := filepath.SplitList(files)
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths}
 	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: o.Master}}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	config, err = loader.ClientConfig()
+	kubeconfig, err := loader.RawConfig()
 	switch {
+	case err != nil || files == "":
+	case clientcmdapi.IsConfigEmpty(&kubeconfig):
+		err = errors.New("it is empty or does not exist")
+	case kubeconfig.CurrentContext == "":
+		err = errors.New("it has no current-context; choose one with: kubectl config use-context NAME")
+	default: // That loader would use the Pod's configuration, or no credentials, in place of what is missing.
+		err = clientcmdapi.MinifyConfig(&kubeconfig)
+		loader = clientcmd.NewNonInteractiveClientConfig(kubeconfig, "", overrides, rules)
+	}
+	config, loaderErr := loader.ClientConfig()
+	switch err := cmp.Or(err, loaderErr); {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, "", fmt.Errorf("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, "+
-			"which is %q, or run in a Pod with the token of its service account", environment)
+			"which is %q, or run in a Pod with the token of its service account", files)
 	case err != nil:
-		return nil, "", fmt.Errorf("the kubeconfig cannot be used; check -kubeconfig and KUBECONFIG: %w", err)
+		return nil, "", fmt.Errorf("cannot use the kubeconfig %q; check -kubeconfig and KUBECONFIG: %w", files, err)
 	}
 	config.QPS = -1
 	if o.KubeAPIQPS > 0 {
