@@ -14,19 +14,27 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Queue is a rate-limiting workqueue that hands out items of high priority first, and items of one priority
-// in the order in which they were added. The methods of the embedded interface add with high priority.
+// maxLowWait is how long an item of low priority waits behind those of high priority. Then it is overdue: as
+// long as one is, every second item that is handed out is the oldest of low priority. So one of high priority
+// with n of high priority before it waits for at most n+1 overdue ones, however many there are.
+const maxLowWait = 30 * time.Second
+
+// Queue is a rate-limiting workqueue that hands out items of high priority first, until others are overdue.
+// Items of one priority keep their order. The methods of the embedded interface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	low workqueue.TypedDelayingInterface[*T]
+	low workqueue.TypedDelayingInterface[lowItem[T]]
 }
 
 // New returns a queue whose metrics have the given name. The delay of a retry is the longer of two: for each
-// item exponential, from 5 ms to 1000 s, and for all items that of a bucket of 300 that gains 50 per second.
+// item exponential, from 5 ms to 1000 s, and for all items that of a bucket of 300 that gains 50 per second,
+// but at most 30 s. If more fail, the bucket has a debt. While it has, only their own delays limit how often
+// items are retried: every 30 s until the 13th failure, and then every 41 s to 1000 s.
 func New[T comparable](name string) *Queue[T] {
+	bucket := &workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)}
 	return newQueue(name, &fifos[T]{low: map[T]*list.Element{}}, workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
-		&workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)},
+		workqueue.NewTypedWithMaxWaitRateLimiter(bucket, 30*time.Second),
 	))
 }
 
@@ -38,11 +46,17 @@ func newQueue[T comparable](name string, fifos *fifos[T], limiter workqueue.Type
 	}}
 	high := workqueue.NewTypedDelayingQueueWithConfig(
 		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: addHigh})
-	// Of equal items a delaying queue keeps one. The pointers all differ.
-	addLow := adder[*T]{workqueue.NewTyped[*T](), func(item *T) { queue.Add(*item) }}
-	low := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*T]{Queue: addLow})
+	addLow := adder[lowItem[T]]{workqueue.NewTyped[lowItem[T]](), func(low lowItem[T]) { queue.Add(low.item) }}
+	low := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[lowItem[T]]{Queue: addLow})
 	return &Queue[T]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}), low}
+}
+
+// lowItem is an item of low priority, and when it is queued. Of equal ones a delaying queue keeps one.
+type lowItem[T comparable] struct {
+	item     T
+	queuedAt time.Time
 }
 
 // adder is a workqueue to which items are added by a function.
@@ -54,10 +68,12 @@ type adder[T comparable] struct {
 func (a adder[T]) Add(item T) { a.add(item) }
 
 // AddLowPriority adds an item with low priority, unless it has been added with high priority already.
-func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(&item) }
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(lowItem[T]{item: item}) }
 
 // AddLowPriorityAfter adds an item with low priority after a delay, and after each of several.
-func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) { q.low.AddAfter(&item, delay) }
+func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) {
+	q.low.AddAfter(lowItem[T]{item, time.Now().Add(delay)}, delay)
+}
 
 // ShutDown shuts the queue down. Items that are delayed are dropped.
 func (q *Queue[T]) ShutDown() {
@@ -70,7 +86,8 @@ type fifos[T comparable] struct {
 	highItems, lowItems list.List
 	// high has the items that were added with high priority and are not pushed yet, as while they are processed.
 	high sync.Map
-	low  map[T]*list.Element // The elements of lowItems.
+	low  map[T]*list.Element // The elements of lowItems, which have lowItem values.
+	lastWasLow bool // Whether the last item that was handed out had low priority.
 }
 
 func (f *fifos[T]) Push(item T) {
@@ -78,7 +95,7 @@ func (f *fifos[T]) Push(item T) {
 		f.highItems.PushBack(item)
 		return
 	}
-	f.low[item] = f.lowItems.PushBack(item)
+	f.low[item] = f.lowItems.PushBack(lowItem[T]{item, time.Now()})
 }
 
 // Touch moves up an item that is added again with high priority.
@@ -94,10 +111,13 @@ func (f *fifos[T]) Touch(item T) {
 func (f *fifos[T]) Len() int { return f.highItems.Len() + f.lowItems.Len() }
 
 func (f *fifos[T]) Pop() T {
-	if front := f.highItems.Front(); front != nil {
-		return f.highItems.Remove(front).(T)
+	oldest := f.lowItems.Front()
+	isOverdue := oldest != nil && time.Since(oldest.Value.(lowItem[T]).queuedAt) >= maxLowWait
+	f.lastWasLow = f.highItems.Len() == 0 || isOverdue && !f.lastWasLow
+	if !f.lastWasLow {
+		return f.highItems.Remove(f.highItems.Front()).(T)
 	}
-	item := f.lowItems.Remove(f.lowItems.Front()).(T)
+	item := f.lowItems.Remove(oldest).(lowItem[T]).item
 	delete(f.low, item)
 	return item
 }

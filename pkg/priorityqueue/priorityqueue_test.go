@@ -207,6 +207,112 @@ func TestAddLowPriorityAfter(t *testing.T) {
 	})
 }
 
+// An item of low priority waits for maxLowWait behind items of high priority that never cease, and for two syncs for
+// each item of low priority before it.
+func TestLowPriorityDoesNotStarve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const syncDuration, low = 10 * time.Millisecond, 5
+		queue, start := New[int](""), time.Now()
+		defer queue.ShutDown()
+		queue.Add(-1)
+		queue.Add(-2)
+		for item := range low {
+			queue.AddLowPriority(item)
+		}
+		for item := 0; item < low; {
+			got, _ := queue.Get()
+			switch waited := time.Since(start); {
+			case got < 0:
+				queue.Add(got)
+				if limit := 30*time.Second + time.Duration(2*item+1)*syncDuration; waited > limit {
+					t.Fatalf("item %d waits for %s, want at most %s", item, waited, limit)
+				}
+			case waited < 30*time.Second:
+				t.Fatalf("item %d was handed out after %s, want not before 30s", got, waited)
+			default:
+				item++
+			}
+			time.Sleep(syncDuration) // By the fake clock of the bubble.
+			queue.Done(got)
+		}
+	})
+}
+
+// However many items of low priority are overdue, one of high priority waits for at most one more than there are of high priority
+// before it.
+func TestHighPriorityDoesNotWaitForOverdueItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := newTestQueue[int](t)
+		for item := range 10_000 {
+			queue.AddLowPriority(item)
+		}
+		time.Sleep(time.Hour) // By the fake clock of the bubble.
+		get := func(n int) (items []int) {
+			for range n {
+				items = append(items, get(queue))
+			}
+			return items
+		}
+		queue.Add(-1)
+		queue.Add(-2)
+		queue.Add(-3)
+		if got, want := get(8), []int{0, -1, 1, -2, 2, -3, 3, 4}; !slices.Equal(got, want) {
+			t.Errorf("items = %d, want %d", got, want)
+		}
+		queue.Add(-4)
+		if got, want := get(3), []int{-4, 5, 6}; !slices.Equal(got, want) {
+			t.Errorf("items after those of low priority = %d, want %d", got, want)
+		}
+	})
+}
+
+// What the failures of other items have cost the bucket delays a retry by at most 30 s, and their own delays still limit them.
+func TestBucketInDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const items, healthy = 3000, -1
+		queue := New[int]("")
+		var failures atomic.Int64
+		healthyAfter := make(chan time.Time, 1)
+		var worker sync.WaitGroup
+		worker.Go(func() {
+			for {
+				item, shutdown := queue.Get()
+				switch {
+				case shutdown:
+					return
+				case item == healthy:
+					healthyAfter <- time.Now()
+				default:
+					failures.Add(1)
+					queue.AddRateLimited(item)
+				}
+				queue.Done(item)
+			}
+		})
+		for range 10 { // As resyncs do, each of which costs the bucket a token.
+			for item := range items {
+				queue.AddLowPriority(item)
+			}
+			time.Sleep(30 * time.Second) // By the fake clock of the bubble.
+		}
+		start := time.Now()
+		queue.AddRateLimited(healthy)
+		if got := (<-healthyAfter).Sub(start); got > 30*time.Second {
+			t.Errorf("the first retry of an item comes after %s, want at most 30s", got)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		before := failures.Load()
+		time.Sleep(1000 * time.Second)
+		synctest.Wait()
+		if got := failures.Load() - before; got > items {
+			t.Errorf("%d retries of %d items in 1000 s, want at most one each", got, items)
+		}
+		queue.ShutDown()
+		worker.Wait()
+	})
+}
+
 func TestRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: it advances when all wait.
 		queue := New[int]("")

@@ -67,7 +67,7 @@ const glossary = (() => {
         "at a time. If it is added while it is processed, it waits again as soon as that is done.",
       arrows: [
         ["← handlers", "keys: Add, or AddAfter with a delay"],
-        ["→ workers, Get", "the next key, high priority first"],
+        ["→ workers, Get", "the next key, high priority first, but every second one of low priority once that has waited for 30 s"],
         ["← workers, Done", "the key may be handed out again"],
         ["← workers, AddAfter", "the key with a delay of 1 s, if the cache is stale or the Lease lost; and with low priority, at the end of the write pause and 2 s later"],
         ["← rate limiter", "the key of a sync that failed, or that waits for a name, with a growing delay"],
@@ -78,7 +78,8 @@ const glossary = (() => {
     limiter: {
       title: "Rate limiter",
       text: "Remembers how often each key has failed, and derives the delay of its next retry: 5 ms, 10 ms, 20 ms, and so on to 1000 s. A bucket " +
-        "for all keys together allows 50 retries per second, and 300 at once. Only what is added with AddRateLimited asks it.",
+        "for all keys together allows 50 retries per second, and 300 at once, but delays none by more than 30 s. Only what is added with " +
+        "AddRateLimited asks it.",
       arrows: [
         ["← workers, AddRateLimited", "the key of a sync that failed"],
         ["→ delayed", "the same key, with the delay that its number of failures asks for"],
