@@ -23,7 +23,7 @@ const maxLowWait = 30 * time.Second
 // Items of one priority keep their order. The methods of the embedded interface add with high priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	low workqueue.TypedDelayingInterface[lowItem[T]]
+	low workqueue.TypedInterface[T]
 }
 
 // New returns a queue whose metrics have the given name. The delay of a retry is the longer of two: for each
@@ -39,55 +39,40 @@ func New[T comparable](name string) *Queue[T] {
 }
 
 func newQueue[T comparable](name string, fifos *fifos[T], limiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	addHigh := adder[T]{queue, func(item T) {
-		fifos.high.Store(item, true)
-		queue.Add(item)
-	}}
+	low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
 	high := workqueue.NewTypedDelayingQueueWithConfig(
-		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: addHigh})
-	addLow := adder[lowItem[T]]{workqueue.NewTyped[lowItem[T]](), func(low lowItem[T]) { queue.Add(low.item) }}
-	low := workqueue.NewTypedDelayingQueueWithConfig(
-		workqueue.TypedDelayingQueueConfig[lowItem[T]]{Queue: addLow})
+		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{low, fifos}})
 	return &Queue[T]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}), low}
 }
 
-// lowItem is an item of low priority, and when it is queued. Of equal ones a delaying queue keeps one.
+// highPriority is a workqueue to which items are added with high priority.
+type highPriority[T comparable] struct {
+	workqueue.TypedInterface[T]
+	fifos *fifos[T]
+}
+
+func (q highPriority[T]) Add(item T) {
+	q.fifos.high.Store(item, true)
+	q.TypedInterface.Add(item)
+}
+
+// AddLowPriority adds an item with low priority, unless it has been added with high priority already.
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
+
+// lowItem is an item of low priority, and when it was queued.
 type lowItem[T comparable] struct {
 	item     T
 	queuedAt time.Time
-}
-
-// adder is a workqueue to which items are added by a function.
-type adder[T comparable] struct {
-	workqueue.TypedInterface[T]
-	add func(item T)
-}
-
-func (a adder[T]) Add(item T) { a.add(item) }
-
-// AddLowPriority adds an item with low priority, unless it has been added with high priority already.
-func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(lowItem[T]{item: item}) }
-
-// AddLowPriorityAfter adds an item with low priority after a delay, and after each of several.
-func (q *Queue[T]) AddLowPriorityAfter(item T, delay time.Duration) {
-	q.low.AddAfter(lowItem[T]{item, time.Now().Add(delay)}, delay)
-}
-
-// ShutDown shuts the queue down. Items that are delayed are dropped.
-func (q *Queue[T]) ShutDown() {
-	q.low.ShutDown()
-	q.TypedRateLimitingInterface.ShutDown()
 }
 
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
 	highItems, lowItems list.List
 	// high has the items that were added with high priority and are not pushed yet, as while they are processed.
-	high sync.Map
-	low  map[T]*list.Element // The elements of lowItems, which have lowItem values.
-	lastWasLow bool // Whether the last item that was handed out had low priority.
+	high       sync.Map
+	low        map[T]*list.Element // The elements of lowItems, which have lowItem values.
+	lastWasLow bool                // Whether the last item that was handed out had low priority.
 }
 
 func (f *fifos[T]) Push(item T) {

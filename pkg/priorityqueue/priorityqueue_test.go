@@ -176,37 +176,6 @@ func TestRetriesAreHigh(t *testing.T) {
 	})
 }
 
-// A delayed add of low priority does not move up, does not replace a longer one, and is gone after the shutdown, with the goroutine that waits for it.
-func TestAddLowPriorityAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // All goroutines of a bubble have to end.
-		queue := newTestQueue[string](t)
-		queue.AddLowPriorityAfter("low", time.Second)
-		queue.AddLowPriorityAfter("low", time.Hour)
-		time.Sleep(time.Second - time.Nanosecond)
-		synctest.Wait()
-		if got := queue.Len(); got != 0 {
-			t.Errorf("%d items before the delay is over, want none", got)
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		queue.Add("high")
-		if got, want := drain(queue), []string{"high", "low"}; !slices.Equal(got, want) {
-			t.Errorf("items = %q, want %q", got, want)
-		}
-		time.Sleep(time.Hour - time.Second)
-		synctest.Wait()
-		if got, want := drain(queue), []string{"low"}; !slices.Equal(got, want) {
-			t.Errorf("items after the longer delay = %q, want %q", got, want)
-		}
-		queue.AddLowPriorityAfter("dropped", time.Second)
-		queue.ShutDown()
-		time.Sleep(time.Hour)
-		if got := queue.Len(); got != 0 {
-			t.Errorf("%d items after the shutdown, want none", got)
-		}
-	})
-}
-
 // An item of low priority waits for maxLowWait behind items of high priority that never cease, and for two syncs for
 // each item of low priority before it.
 func TestLowPriorityDoesNotStarve(t *testing.T) {
