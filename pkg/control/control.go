@@ -66,7 +66,7 @@ func (c *Control) CreateOrPatchDeployment(
 func (c *Control) createDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
-	if foo.Status.ObservedGeneration != 0 || c.Pacer.HasWritten(foo, desired.Name) { // It is not the first.
+	if foo.Status.ObservedGeneration > 0 || c.Pacer.HasWritten(foo, desired.Name) { // It is not the first.
 		if err := c.ensureCurrent(ctx, foo); err != nil {
 			return nil, err
 		}

@@ -88,12 +88,13 @@ func TestRepeatedCreation(t *testing.T) {
 	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
 	control := newControl(kubeClient, sampleClient, consistency.NewStore(nil))
-	observed := newFoo(2)
+	unobserved, observed := newFoo(2), newFoo(2)
+	unobserved.Status.ObservedGeneration = -1 // the default
 	observed.Status.ObservedGeneration = 1
 	for i, test := range []struct {
 		foo       *samplev1alpha1.Foo
 		liveReads int // so far
-	}{{foo, 0}, {foo, 1}, {newFoo(2), 1}, {observed, 2}} {
+	}{{foo, 0}, {foo, 1}, {unobserved, 1}, {observed, 2}} {
 		if _, err := control.CreateOrPatchDeployment(t.Context(), test.foo, nil, deployment); err != nil {
 			t.Error(err)
 		}
