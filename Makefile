@@ -9,6 +9,11 @@ RACE := $(if $(shell command -v cc 2> /dev/null),-race)
 MODULES := . hack/cluster hack/cluster/faults hack/e2e hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
+# go.mod decides which modules are used, not a workspace or a vendor directory. Other flags of the user remain, also
+# those that go env -w has set.
+export GOWORK := off
+USER_GOFLAGS := $(filter-out -mod=% --mod=% -modfile=% --modfile=%,$(shell go env GOFLAGS 2> /dev/null))
+export GOFLAGS := $(strip $(USER_GOFLAGS) -mod=readonly)
 
 .PHONY: help
 help: ## Show this help.
@@ -90,10 +95,19 @@ release: ## Build the release VERSION=v1.2.3 of the commit into dist, with the i
 generate: ## Generate code and the CRD from the types in pkg/apis.
 	hack/update-codegen.sh
 
+# Not those of dependencies.
+GO_FILES := git ls-files -co --exclude-standard '*.go' ':!vendor'
+
+.PHONY: has-git
+has-git:
+	@error=$$(git ls-files --error-unmatch Makefile 2>&1 > /dev/null) || \
+	  { echo "make verify and make fmt need git: install it, and use a clone, or run git init and git add --all:" \
+	    $$error >&2; exit 1; }
+
 .PHONY: verify
-verify: ## Verify that generated files are up to date and the code is formatted, and run go vet.
+verify: has-git ## Verify that generated files are up to date and the code is formatted, and run go vet.
 	@hack/verify-codegen.sh
-	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	@unformatted=$$($(GO_FILES) | xargs gofmt -l); \
 	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
 	go vet ./...
 
@@ -111,8 +125,8 @@ lint: ## Run go vet, staticcheck and loggercheck in all modules, and actionlint.
 	go tool -modfile=hack/tools/go.mod actionlint -shellcheck= -pyflakes=
 
 .PHONY: fmt
-fmt: ## Format the code.
-	git ls-files -co --exclude-standard '*.go' | xargs gofmt -w
+fmt: has-git ## Format the code.
+	$(GO_FILES) | xargs gofmt -w
 
 .PHONY: install
 install: ## Install the CRD.

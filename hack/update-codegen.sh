@@ -4,9 +4,14 @@
 #
 # Generates everything that is derived from the types in pkg/apis: the deepcopy and register functions next to the types,
 # the apply configurations, clientset, listers and informers in pkg/generated, and artifacts/examples/crd.yaml with its copy
-# in the Helm chart. Needs only Go: `go tool` builds the generators, which are pinned in go.mod and hack/tools/go.mod.
+# in the Helm chart. Needs only Go: `go tool` builds the generators, which are pinned in go.mod and hack/tools/go.mod. It
+# generates into a copy, and replaces the files only when all of them are complete.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Use the versions in go.mod, regardless of a vendor directory or a workspace. GOFLAGS is not empty, because go would use
+# what go env -w has set.
+export GOWORK=off GOFLAGS=-mod=readonly
 
 module=$(go list -m)
 apis=pkg/apis
@@ -18,8 +23,15 @@ plurals=Foo:Foos
 types=()
 for gv in "${group_versions[@]}"; do types+=("./${apis}/${gv}"); done
 
-# Use the versions in go.mod, regardless of a vendor directory or a workspace.
-export GOWORK=off GOFLAGS=-mod=readonly
+mkdir -p .build
+copy=$(mktemp -d "${PWD}/.build/update-codegen.XXXXXX")
+trap 'rm -rf "${copy}"' EXIT
+mkdir "${copy}/hack"
+cp -R go.mod go.sum pkg "${copy}"
+cp -R hack/boilerplate.go.txt hack/boilerplate.yaml.txt hack/tools "${copy}/hack"
+rm -rf "${copy:?}/${out}"
+root=${PWD}
+cd "${copy}"
 
 # generate NAME FLAG...: runs a generator of k8s.io/code-generator.
 generate() {
@@ -54,7 +66,6 @@ apply_configurations() {
 generate deepcopy-gen --output-file zz_generated.deepcopy.go "${types[@]}"
 generate register-gen --output-file zz_generated.register.go "${types[@]}"
 
-rm -rf "${out}"
 apply_configurations "${out}/applyconfiguration"
 generate client-gen --clientset-name versioned --input-base "${module}/${apis}" "${group_versions[@]/#/--input=}" \
   --apply-configuration-package "${module}/${out}/applyconfiguration" \
@@ -66,6 +77,12 @@ generate informer-gen --versioned-clientset-package "${module}/${out}/clientset/
 
 # The example domain in apimachinery's description of a condition type looks as if it belonged to this API.
 controller_gen crd:headerFile=hack/boilerplate.yaml.txt output:crd:stdout paths="./${apis}/..." |
-  sed 's|[a-z]*\.example\.com/CamelCase|example.com/CamelCase|' > artifacts/examples/crd.yaml
-mkdir -p artifacts/chart/crds
-cp artifacts/examples/crd.yaml artifacts/chart/crds
+  sed 's|[a-z]*\.example\.com/CamelCase|example.com/CamelCase|' > crd.yaml
+
+cd "${root}"
+for gv in "${group_versions[@]}"; do cp "${copy}/${apis}/${gv}"/zz_generated.*.go "${apis}/${gv}"; done
+rm -rf "${out}"
+mv "${copy}/${out}" "${out}"
+mkdir -p artifacts/examples artifacts/chart/crds
+cp "${copy}/crd.yaml" artifacts/examples
+cp "${copy}/crd.yaml" artifacts/chart/crds

@@ -118,8 +118,9 @@ func (b *builder) hint() {
 func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.sourceDir
-	// The binaries are for this machine and from this module, even if the environment says otherwise.
-	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	// The binaries are for this machine and from this module and its go.mod file, even if the environment says otherwise.
+	cmd.Env = append(cmd.Environ(), "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH,
+		"GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly")
 	cmd.ExtraFiles = []*os.File{b.lock}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go removes its temporary files
 	cmd.WaitDelay = 10 * time.Second

@@ -54,6 +54,20 @@ var fidelityScenarios = []struct {
 		c.foos.Patch(c.ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":2},"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 		c.foos.List(c.ctx, metav1.ListOptions{})
 	}},
+	{"status default", func(c *client) {
+		foo, _ := c.create("a")
+		if foo.Status.ObservedGeneration != -1 {
+			c.Errorf("a new Foo has the status %+v, want observedGeneration -1", foo.Status)
+		}
+		c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Spec.Replicas = new(int32(2)) })
+		for _, patch := range []string{
+			`{"status":{"availableReplicas":1}}`, `{"status":null}`, `{"status":{"observedGeneration":null}}`,
+		} {
+			c.foos.Patch(c.ctx, "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+			c.foos.Get(c.ctx, "a", metav1.GetOptions{})
+			c.foos.List(c.ctx, metav1.ListOptions{})
+		}
+	}},
 	{"stale writes", func(c *client) {
 		foo, deployment := c.create("a")
 		label := func(o metav1.Object) { o.SetLabels(map[string]string{"app": "nginx", "note": "new"}) }

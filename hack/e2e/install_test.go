@@ -156,6 +156,11 @@ func install(t *testing.T, dir, namespace string) {
 	nodes := map[string]bool{}
 	for _, pod := range pods.Items {
 		nodes[pod.Spec.NodeName] = true
+		// A namespace may have a range of user IDs, which it fills in. The kubelet verifies the image's.
+		security := pod.Spec.SecurityContext
+		if security.RunAsUser != nil || security.RunAsGroup != nil || !*security.RunAsNonRoot {
+			t.Errorf("the security context of %s is %+v, want runAsNonRoot, and no user or group", pod.Name, security)
+		}
 	}
 	if len(pods.Items) != 2 || len(nodes) != 2 {
 		t.Errorf("got %d Pods on %d nodes, want 2 on 2", len(pods.Items), len(nodes))

@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/ownership"
 )
 
@@ -151,6 +154,50 @@ func checkReportedOnce(t *testing.T, controller *process) {
 	}
 	if line := firstLineWith(controller.log.String(), olderCRDMessage); !strings.Contains(line, "kubectl apply -f artifacts/examples/crd.yaml") {
 		t.Errorf("the log says %q, want the command that updates the CRD", line)
+	}
+}
+
+// Foos that no controller has seen have the default of the status, whichever CRD they were stored under. Not parallel: it
+// deletes the CRD.
+func TestStatusDefault(t *testing.T) {
+	for name, subresources := range map[string]string{
+		"without status subresource": `{}`, "with status subresource": `{"status":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := newNamespace(t)
+			deleteCRD(t)
+			installCRD(t, olderCRD(subresources, classicSchema))
+			storeFoo(t, namespace, "unseen", `"spec":{"deploymentName":"unseen","replicas":1}`)
+			storeFoo(t, namespace, "seen", `"spec":{"deploymentName":"seen","replicas":1},"status":{"availableReplicas":1}`)
+			if subresources != `{}` {
+				kubectl(t, "patch", "-n", namespace, "foo/seen", "--subresource=status", "--type=merge",
+					"-p", `{"status":{"availableReplicas":1}}`)
+			}
+			kubectl(t, "apply", "-f", crdFile)
+			waitForCRD(t)
+			storeFoo(t, namespace, "new", `"spec":{"deploymentName":"new","replicas":1}`)
+			for name, want := range map[string]samplev1alpha1.FooStatus{
+				"unseen": {ObservedGeneration: -1}, "new": {ObservedGeneration: -1}, "seen": {AvailableReplicas: 1},
+			} {
+				eventually(t, convergence, func() error { // The API server may still serve the older CRD.
+					if got := getFoo(t, namespace, name).Status; !equality.Semantic.DeepEqual(got, want) {
+						return fmt.Errorf("the status of %s is %+v, want %+v", name, got, want)
+					}
+					return nil
+				})
+			}
+			waitForKstatus(t, namespace, "unseen", status.InProgressStatus)
+			waitForKstatus(t, namespace, "new", status.InProgressStatus)
+			controller := startController(t, namespace)
+			for _, name := range []string{"unseen", "new", "seen"} {
+				waitForReplicas(t, namespace, name, 1)
+			}
+			if got := countPrefix(stableRequestsIn(t, namespace), "get foos"); got != 0 {
+				t.Errorf("got %d live reads of Foos, want none before the first creation", got)
+			}
+			controller.stop()
+			kubectl(t, "delete", "-n", namespace, "foos", "--all")
+		})
 	}
 }
 

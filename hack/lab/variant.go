@@ -77,6 +77,9 @@ func describeFoo(foo *samplev1alpha1.Foo) string {
 	if foo.Spec.Replicas != nil {
 		text += fmt.Sprintf(", %d replicas", *foo.Spec.Replicas)
 	}
+	if foo.Status.ObservedGeneration <= 0 {
+		return text + "; no status"
+	}
 	text += fmt.Sprintf("; status: %d available", foo.Status.AvailableReplicas)
 	for _, name := range []string{samplev1alpha1.ConditionReady, samplev1alpha1.ConditionStalled} {
 		if condition := meta.FindStatusCondition(foo.Status.Conditions, name); condition != nil {

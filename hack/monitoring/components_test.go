@@ -293,6 +293,9 @@ func checkProxy(t *testing.T, proxy corev1.Container) {
 			t.Errorf("the security context of the proxy is %+v, want one without root and without writes", security)
 		}
 	}
+	if security.RunAsUser != nil || security.RunAsGroup != nil { // A namespace may have a range of user IDs, which it fills in.
+		t.Errorf("the security context of the proxy is %+v, want no user and group, but those of its image", security)
+	}
 	if escalation := security.AllowPrivilegeEscalation; escalation == nil || *escalation || security.Capabilities == nil ||
 		!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 		t.Errorf("the security context of the proxy is %+v, want one without privileges", security)

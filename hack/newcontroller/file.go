@@ -60,6 +60,10 @@ func omittedPaths(full bool) []string {
 
 // readFiles returns the tracked files that a new controller gets, including generated ones, without what it does not get of them.
 func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
+	if _, err := output(ctx, root, "git", "ls-files", "--error-unmatch", "Makefile"); err != nil {
+		return nil, fmt.Errorf("make new copies what is committed: install git, and run it in a clone of this repository: %s",
+			strings.Join(strings.Fields(err.Error()), " "))
+	}
 	list, err := output(ctx, root, "git", "ls-files", "-z")
 	if err != nil {
 		return nil, err

@@ -202,6 +202,17 @@ func TestInvalidInput(t *testing.T) {
 	}
 }
 
+// In a copy of this repository without git, and where git is not installed.
+func TestWithoutGit(t *testing.T) {
+	setIdentity(t)
+	copied := t.TempDir()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(copied))
+	in := input{newModule, newGroup, newKind, newPlural, false}
+	wantOneLine(t, run(t.Context(), copied, filepath.Join(t.TempDir(), "new"), in), "clone of this repository")
+	t.Setenv("PATH", copied)
+	wantOneLine(t, run(t.Context(), root, filepath.Join(t.TempDir(), "new"), in), "install git")
+}
+
 func TestFailureLeavesNothingBehind(t *testing.T) {
 	setIdentity(t)
 	n := archivePlanNames(t)

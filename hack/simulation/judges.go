@@ -313,7 +313,7 @@ func (w *walk) judgeDeployment(i *instance, c change) {
 func (w *walk) judgeCreation(i *instance, c change, ref *metav1.OwnerReference) {
 	known := i.objects[foos+" "+ref.Name]
 	foo := known.object
-	isFirst := foo == nil || foo.GetUID() != ref.UID || number(foo, "status", "observedGeneration") == 0 ||
+	isFirst := foo == nil || foo.GetUID() != ref.UID || number(foo, "status", "observedGeneration") <= 0 ||
 		!known.since.Before(c.request.sent) // After a 429, client-go sends it again a second later.
 	current := w.server.objects[foos][types.NamespacedName{Namespace: c.new.GetNamespace(), Name: ref.Name}]
 	isGone := current == nil || current.GetUID() != ref.UID

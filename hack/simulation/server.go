@@ -432,6 +432,9 @@ func patch(r *Request, found *object) (*object, error) {
 const unknownField = "unknownField"
 
 func setDefaults(resource string, o *object) {
+	if _, ok := o.Object["status"]; !ok && resource == foos {
+		set(o, int64(-1), "status", "observedGeneration")
+	}
 	if resource != deployments {
 		return
 	}

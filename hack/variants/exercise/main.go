@@ -112,7 +112,7 @@ func (e exercise) begin(root, dir, number string) (err error) {
 // copied is what a copy has of the project: what the controller, its tests and the generators need.
 var copied = []string{
 	"main.go", "controller.go", "controller_test.go", "go.mod", "go.sum", "pkg", "artifacts", "hack/simulation", "hack/update-codegen.sh",
-	"hack/boilerplate.go.txt", "hack/tools", "Makefile", ".gitignore",
+	"hack/boilerplate.go.txt", "hack/boilerplate.yaml.txt", "hack/tools", "Makefile", ".gitignore",
 }
 
 // copyProject copies what git would commit of it.
@@ -120,7 +120,7 @@ func copyProject(root, dir string) error {
 	list := exec.Command("git", append([]string{"-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"}, copied...)...)
 	names, err := list.Output()
 	if err != nil {
-		return fmt.Errorf("git ls-files: %w", err)
+		return fmt.Errorf("git says which files to copy: install it, and use a clone: %w", err)
 	}
 	for name := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
 		info, err := os.Stat(filepath.Join(root, name))

@@ -41,6 +41,7 @@ type Foo struct {
 	Spec FooSpec `json:"spec"`
 	// status is the most recently observed state of the Deployment. Only the controller writes it.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status FooStatus `json:"status"`
 }
 
@@ -56,7 +57,8 @@ type FooSpec struct {
 	DeploymentName string `json:"deploymentName"`
 	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
 	// number of replicas: the Deployment is created with 1 or, if the name was changed, as many as the superseded
-	// one has, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
+	// one has, and anyone may scale the Deployment. A HorizontalPodAutoscaler that targets the Foo needs replicas
+	// to be set once, such as by "kubectl scale".
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
@@ -77,7 +79,8 @@ type FooStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 	// observedGeneration is the metadata.generation that this status is about. If it is less than
-	// metadata.generation, the controller has not reconciled the latest generation yet.
+	// metadata.generation, the controller has not reconciled the latest generation yet. It is -1 until the
+	// controller has reconciled the first one.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are

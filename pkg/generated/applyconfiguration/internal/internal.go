@@ -194,6 +194,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: io.k8s.sample-controller.pkg.apis.samplecontroller.v1alpha1.FooStatus
+      default:
+        observedGeneration: -1
 - name: io.k8s.sample-controller.pkg.apis.samplecontroller.v1alpha1.FooSpec
   map:
     fields:

@@ -16,7 +16,8 @@ type FooSpecApplyConfiguration struct {
 	DeploymentName *string `json:"deploymentName,omitempty"`
 	// replicas is the desired number of Pods, from 1 to 10. If it is not set, this Foo does not manage the
 	// number of replicas: the Deployment is created with 1 or, if the name was changed, as many as the superseded
-	// one has, and may be scaled by anyone, such as a HorizontalPodAutoscaler.
+	// one has, and anyone may scale the Deployment. A HorizontalPodAutoscaler that targets the Foo needs replicas
+	// to be set once, such as by "kubectl scale".
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 

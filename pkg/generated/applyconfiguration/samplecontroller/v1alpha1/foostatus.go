@@ -23,7 +23,8 @@ type FooStatusApplyConfiguration struct {
 	// "app=nginx,controller=example-foo". The scale subresource reads it.
 	Selector *string `json:"selector,omitempty"`
 	// observedGeneration is the metadata.generation that this status is about. If it is less than
-	// metadata.generation, the controller has not reconciled the latest generation yet.
+	// metadata.generation, the controller has not reconciled the latest generation yet. It is -1 until the
+	// controller has reconciled the first one.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are the latest observations of the Foo's state. "Ready" is True if all desired replicas are
 	// available. "Stalled" is set, and True, only while the controller cannot make progress until a user acts:
