@@ -104,7 +104,7 @@ func NewController(
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
-	pacer := pacing.New()
+	pacer := &pacing.Pacer{}
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -425,7 +425,7 @@ func (c *Controller) syncDeployment(
 	}
 	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
 	stored, err := c.control.CreateOrPatchDeployment(ctx, foo, found, differences.Desired)
-	paused, isPaused := errors.AsType[*pacing.PausedError](err)
+	paused, isPaused := errors.AsType[pacing.PausedError](err)
 	switch {
 	case errors.Is(err, control.ErrNotControlled):
 		result.stalled = foostatus.NameConflict(name)
@@ -446,8 +446,8 @@ func (c *Controller) syncDeployment(
 // until the desired state is held, what the status reports already.
 func (c *Controller) overridden(foo *samplev1alpha1.Foo, left foostatus.Differences) *foostatus.StalledError {
 	if left.Exist() {
-		delay, _ := c.pacer.When(foo, left.Desired)
-		return foostatus.Overridden(foo, left, delay)
+		paused, _ := c.pacer.When(foo, left.Desired)
+		return foostatus.Overridden(foo, left, paused.RetryAfter)
 	}
 	if untilHeld := c.pacer.UntilHeld(foo, left.Found); untilHeld > 0 {
 		return foostatus.Overridden(foo, left, untilHeld)
@@ -469,7 +469,7 @@ func (c *Controller) pruneDeployments(
 	for _, old := range superseded { // Each by itself: one whose deletion fails does not hold back another.
 		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(old)))
 		err := c.control.DeleteDeployment(ctx, foo, old, current)
-		paused, isPaused := errors.AsType[*pacing.PausedError](err)
+		paused, isPaused := errors.AsType[pacing.PausedError](err)
 		switch {
 		case err == nil:
 			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
@@ -499,7 +499,7 @@ func (c *Controller) report(
 	}
 	reason := foostatus.Reason(failure)
 	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
-	paused, isPaused := errors.AsType[*pacing.PausedError](err)
+	paused, isPaused := errors.AsType[pacing.PausedError](err)
 	switch {
 	case isPaused:
 		c.workqueue.AddAfter(objectRef, paused.RetryAfter)

@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,8 +56,8 @@ var ErrNotControlled = errors.New("the object exists and has another controller"
 func (c *Control) CreateOrPatchDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, found, desired *appsv1.Deployment,
 ) (*appsv1.Deployment, error) {
-	if err := c.Pacer.Check(foo, desired); err != nil {
-		return nil, err
+	if paused, isPaused := c.Pacer.When(foo, desired); isPaused {
+		return nil, paused
 	}
 	if found == nil {
 		return c.createDeployment(ctx, foo, desired)
@@ -123,8 +125,8 @@ func mergePatch(found, desired *appsv1.Deployment) ([]byte, error) {
 func (c *Control) DeleteDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current *appsv1.Deployment,
 ) error {
-	if err := c.Pacer.Check(foo, superseded); err != nil {
-		return err
+	if paused, isPaused := c.Pacer.When(foo, superseded); isPaused {
+		return paused
 	}
 	if err := c.ensureCurrent(ctx, foo); err != nil {
 		return err
@@ -167,7 +169,8 @@ func (c *Control) answered(
 ) error {
 	if IsRejection(err) {
 		c.Pacer.Answered(foo, written, err.Error())
-		return c.Pacer.Check(foo, written)
+		paused, _ := c.Pacer.When(foo, written)
+		return paused
 	}
 	if err != nil {
 		return err
@@ -203,7 +206,7 @@ func (c *Control) UpdateFooStatus(
 		return foo, nil
 	}
 	if delay := c.Pacer.WhenStatus(foo); delay > 0 {
-		return nil, &pacing.PausedError{RetryAfter: delay}
+		return nil, pacing.PausedError{RetryAfter: delay}
 	}
 	sent := time.Now()
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
@@ -229,4 +232,34 @@ func (c *Control) UpdateFooStatus(
 		})
 	}
 	return updated, nil
+}
+
+const maxConflicts = 10
+
+// IsRejection reports whether the API server has rejected what was written, so that a retry is in vain until a
+// user acts. An admission webhook or policy may do so with any code from 400 to 499, and any reason: who answered
+// decides, which only the message says. See k8s.io/apiserver/pkg/admission/plugin/webhook/errors.ToStatusErr.
+func IsRejection(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || isNamespaceTerminating(err) { // In such a namespace new objects are Forbidden.
+		return false
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err) {
+		return true
+	}
+	code, message := answer.Status().Code, answer.Status().Message
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError &&
+		(strings.HasPrefix(message, `admission webhook "`) || strings.Contains(message, ": ValidatingAdmissionPolicy '"))
+}
+
+// IsConflict reports whether another client has changed or deleted an object, or deletes its namespace: this is no
+// failure unless it goes on. maxConflicts in a row take 5 s, after which the caches should have caught up.
+func IsConflict(err error, retries int) bool {
+	isConflict := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+	return isNamespaceTerminating(err) || isConflict && !IsRejection(err) && retries < maxConflicts
+}
+
+func isNamespaceTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

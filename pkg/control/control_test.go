@@ -98,7 +98,7 @@ func TestRepeatedCreation(t *testing.T) {
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
 	control := newControl(kubeClient, sampleClient, consistency.NewStore(klog.Background(), nil))
 	notSeen, observed := newFoo(2), newFoo(3)
-	notSeen.Status.ObservedGeneration = -1 // the CRD's default
+	notSeen.Status.ObservedGeneration = -1 // the default
 	observed.Status.ObservedGeneration = 1
 	synctest.Test(t, func(t *testing.T) {
 		for i, test := range []struct {

@@ -36,7 +36,7 @@ func newFoo(generation int64) *samplev1alpha1.Foo {
 }
 
 func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
-	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: pacing.New()}
+	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: &pacing.Pacer{}}
 }
 
 func TestMergePatch(t *testing.T) {

@@ -5,10 +5,8 @@
 package pacing
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -28,15 +26,12 @@ const (
 
 // Pacer paces the writes of objects, each for each generation of its owner: the first is made at once, and each
 // that the API server accepts or rejects starts a pause of 1 s. It doubles, up to 1000 s, unless the desired
-// state was held after the last one. A status is updated at most twice a second. It is safe for concurrent use.
-//
-// It does not use flowcontrol.Backoff, which does not tell when a backoff ends.
-type Pacer struct {
-	lock   sync.Mutex
-	pauses map[key]pause
-}
+// state was held after the last one. It does not use flowcontrol.Backoff, which does not tell when a backoff
+// ends. Several owners may be synced concurrently, each once at a time.
+type Pacer struct{ pauses sync.Map } // of key and pause
 
-// key has the UID of the object, so that a new one has a pause of its own. Without it, it is about creations.
+// key has the UID of the object, so that a new one has a pause of its own; "" is for creations. Without an object
+// and a generation it is for the status.
 type key struct {
 	owner, object types.UID
 	name          string
@@ -46,24 +41,8 @@ type key struct {
 type pause struct {
 	length    time.Duration
 	end       time.Time
-	rejection string // The API server's message if the write was rejected.
-	waited    bool   // Did a write have to wait for the end?
-}
-
-// New returns a Pacer.
-func New() *Pacer { return &Pacer{pauses: map[key]pause{}} }
-
-// Run forgets, until ctx is done, the pauses that ended twice the maximum ago.
-func (p *Pacer) Run(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(context.Context) {
-		p.lock.Lock()
-		defer p.lock.Unlock()
-		maps.DeleteFunc(p.pauses, func(_ key, last pause) bool { return time.Since(last.end) > 2*maxPause })
-	}, time.Minute)
-}
-
-func keyOf(owner, object metav1.Object) key {
-	return key{owner.GetUID(), object.GetUID(), object.GetName(), owner.GetGeneration()}
+	rejection string
+	waited    bool // Did a write have to wait for the end?
 }
 
 // PausedError says that an object must not be written before the end of a pause.
@@ -72,73 +51,77 @@ type PausedError struct {
 	Rejection  string        // The API server's message if it rejected the last write.
 }
 
-// Error returns the rejection, if there is one.
-func (e *PausedError) Error() string {
-	return cmp.Or(e.Rejection, fmt.Sprintf("not written before the end of the write pause, in %s", e.RetryAfter))
+func (e PausedError) Error() string {
+	return fmt.Sprintf("not written before the end of the write pause, in %s; %s", e.RetryAfter, e.Rejection)
 }
 
-// Check returns nil if an object may be written now, or a PausedError: see When.
-func (p *Pacer) Check(owner, object metav1.Object) error {
-	if delay, rejection := p.When(owner, object); delay > 0 {
-		return &PausedError{delay, rejection}
-	}
-	return nil
+// Run forgets, until ctx is done, the pauses that ended twice the maximum ago.
+func (p *Pacer) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(context.Context) {
+		p.pauses.Range(func(key, last any) bool {
+			if time.Since(last.(pause).end) > 2*maxPause {
+				p.pauses.Delete(key)
+			}
+			return true
+		})
+	}, time.Minute)
 }
 
-// When returns how long a write of an object has to wait, and what the API server rejected before, if it did. Like
-// that of a workqueue's rate limiter, it is called to act: that a write has to wait prolongs the next pause, since
-// somebody has undone the last one, or it was rejected.
-func (p *Pacer) When(owner, object metav1.Object) (delay time.Duration, rejection string) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	last := p.pauses[keyOf(owner, object)]
-	if delay = time.Until(last.end); delay <= 0 {
-		return 0, ""
+func (p *Pacer) last(key key) pause {
+	value, _ := p.pauses.Load(key)
+	last, _ := value.(pause)
+	return last
+}
+
+func keyOf(owner, object metav1.Object) key {
+	return key{owner.GetUID(), object.GetUID(), object.GetName(), owner.GetGeneration()}
+}
+
+// When returns the pause that a write of an object has to wait for, if any. Like When of a workqueue's rate
+// limiter, it is called to act: that a write has to wait prolongs the next pause, since somebody has undone the
+// last one, or it was rejected.
+func (p *Pacer) When(owner, object metav1.Object) (paused PausedError, isPaused bool) {
+	key := keyOf(owner, object)
+	last := p.last(key)
+	delay := time.Until(last.end)
+	if delay <= 0 {
+		return PausedError{}, false
 	}
 	last.waited = true
-	p.pauses[keyOf(owner, object)] = last
-	return delay, last.rejection
+	p.pauses.Store(key, last)
+	return PausedError{delay, last.rejection}, true
 }
 
 // UntilHeld returns after how long the desired state of an object, if it is still found then, counts as held.
 func (p *Pacer) UntilHeld(owner, object metav1.Object) time.Duration {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	changes := keyOf(owner, object)
-	creations := changes
-	creations.object = ""
-	return max(0, time.Until(p.pauses[changes].end)+heldDelay, time.Until(p.pauses[creations].end)+heldDelay)
+	key := keyOf(owner, object)
+	changed := time.Until(p.last(key).end)
+	key.object = ""
+	created := time.Until(p.last(key).end)
+	return max(0, changed+heldDelay, created+heldDelay)
 }
 
 // HasWritten reports whether Answered was called for an object and the generation of its owner.
 func (p *Pacer) HasWritten(owner, object metav1.Object) bool {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	return p.pauses[keyOf(owner, object)].length > 0
+	return p.last(keyOf(owner, object)).length > 0
 }
 
-// Answered starts the next pause after the API server has accepted a write of an object or, if a rejection is
+// Answered starts the next pause after the API server has accepted a write of an object or, if its message is
 // given, has rejected it.
 func (p *Pacer) Answered(owner, object metav1.Object, rejection string) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	last, length := p.pauses[keyOf(owner, object)], initialPause
+	last, length := p.last(keyOf(owner, object)), initialPause
 	if last.waited || time.Since(last.end) < heldDelay {
 		length = min(2*last.length, maxPause)
 	}
-	p.pauses[keyOf(owner, object)] = pause{length: length, end: time.Now().Add(length), rejection: rejection}
+	p.pauses.Store(keyOf(owner, object), pause{length: length, end: time.Now().Add(length), rejection: rejection})
 }
 
-// WhenStatus returns how long the next update of the owner's status has to wait.
+// WhenStatus returns how long the next update of the owner's status has to wait: there are at most two a second.
 func (p *Pacer) WhenStatus(owner metav1.Object) time.Duration {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	return max(0, time.Until(p.pauses[key{owner: owner.GetUID()}].end))
+	return max(0, time.Until(p.last(key{owner: owner.GetUID()}).end))
 }
 
-// UpdatedStatus starts the pause after an update of the owner's status that was sent at a time.
+// UpdatedStatus records an update of the owner's status that was sent at a time.
 func (p *Pacer) UpdatedStatus(owner metav1.Object, sent time.Time) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.pauses[key{owner: owner.GetUID()}] = pause{end: sent.Add(statusPause)}
+	p.pauses.Store(key{owner: owner.GetUID()}, pause{end: sent.Add(statusPause)})
 }

@@ -31,15 +31,15 @@ func verify(t *testing.T, when string, got, want any) {
 }
 
 func delay(p *Pacer, owner, object metav1.Object) time.Duration {
-	delay, _ := p.When(owner, object)
-	return delay
+	paused, _ := p.When(owner, object)
+	return paused.RetryAfter
 }
 
 // All tests have a fake clock: a sleep advances it, and takes no time.
 
 func TestPauseDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
 		verify(t, "has written at first", pacer.HasWritten(owner, object), false)
 		for i := range 12 {
 			verify(t, fmt.Sprintf("delay of write %d", i), delay(pacer, owner, object), "0s")
@@ -47,8 +47,7 @@ func TestPauseDoubles(t *testing.T) {
 			pause := min(time.Second<<i, maxPause)
 			verify(t, fmt.Sprintf("pause %d", i), delay(pacer, owner, object), pause)
 			time.Sleep(pause - time.Nanosecond)
-			verify(t, fmt.Sprintf("just before the end of pause %d", i), pacer.Check(owner, object),
-				"not written before the end of the write pause, in 1ns")
+			verify(t, fmt.Sprintf("just before the end of pause %d", i), delay(pacer, owner, object), "1ns")
 			time.Sleep(time.Nanosecond)
 		}
 		verify(t, "has written", pacer.HasWritten(owner, object), true)
@@ -61,7 +60,7 @@ func TestPauseDoubles(t *testing.T) {
 			"a new object of the name":  {owner, newObject("name", "new")},
 			"creation":                  {owner, newObject("name", "")},
 		} {
-			verify(t, what, pacer.Check(other[0], other[1]), "<nil>")
+			verify(t, what, delay(pacer, other[0], other[1]), "0s")
 		}
 	})
 }
@@ -69,14 +68,17 @@ func TestPauseDoubles(t *testing.T) {
 // What was rejected is known until the end of the pause, and not after a write that was accepted.
 func TestRejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		rejection := func() string {
+			paused, _ := pacer.When(owner, object)
+			return paused.Rejection
+		}
 		pacer.Answered(owner, object, "denied")
-		verify(t, "during the pause", pacer.Check(owner, object), "denied")
+		verify(t, "during the pause", rejection(), "denied")
 		time.Sleep(initialPause)
-		verify(t, "at its end", pacer.Check(owner, object), "<nil>")
+		verify(t, "at its end", rejection(), "")
 		pacer.Answered(owner, object, "")
-		_, rejection := pacer.When(owner, object)
-		verify(t, "accepted", rejection, "")
+		verify(t, "accepted", rejection(), "")
 	})
 }
 
@@ -93,10 +95,10 @@ func TestHeldResetsPause(t *testing.T) {
 		"corrected too late": {true, time.Minute, 2 * initialPause},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+			pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
 			pacer.Answered(owner, object, "")
 			if test.undone {
-				verify(t, name, pacer.Check(owner, object) != nil, true)
+				verify(t, name, delay(pacer, owner, object), initialPause)
 			}
 			time.Sleep(initialPause + test.after)
 			pacer.Answered(owner, object, "")
@@ -107,7 +109,7 @@ func TestHeldResetsPause(t *testing.T) {
 
 func TestUntilHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
 		verify(t, "never written", pacer.UntilHeld(owner, object), "0s")
 		pacer.Answered(owner, newObject("name", ""), "")
 		verify(t, "created", pacer.UntilHeld(owner, object), initialPause+heldDelay)
@@ -122,7 +124,7 @@ func TestUntilHeld(t *testing.T) {
 // A status is updated twice a second, whatever the generation.
 func TestStatusPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer := New()
+		pacer := &Pacer{}
 		verify(t, "at first", pacer.WhenStatus(newOwner("owner", 1)), "0s")
 		sent := time.Now()
 		time.Sleep(statusPause / 5)
@@ -137,7 +139,7 @@ func TestStatusPause(t *testing.T) {
 func TestRunForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pacer, owner, object := New(), newOwner("owner", 1), newObject("name", "uid")
+		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
 		go pacer.Run(ctx)
 		pacer.Answered(owner, object, "")
 		time.Sleep(2 * maxPause)
