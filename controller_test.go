@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -67,7 +68,7 @@ const (
 	updateStatus     = "update foos/status example-foo"
 
 	defaultImage = options.DefaultImage
-	denied       = "denied by a webhook"
+	denied       = `admission webhook "policy.example.com" denied the request`
 	notManaged   = "already exists and is not managed by Foo"
 	noLeader     = "etcd has no leader"
 	rbac         = `deployments.apps "example-deployment" is forbidden: RBAC: not allowed`
@@ -1078,7 +1079,7 @@ var (
 	exists      = failing(apierrors.NewAlreadyExists(deploymentResource, "example-deployment"))
 	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
 	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))
-	webhook     = failing(apierrors.NewBadRequest(denied))
+	webhook     = failing(&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusConflict, Message: denied}})
 	forbidden   = failing(apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("RBAC: not allowed")))
 )
 
