@@ -314,14 +314,10 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) string {
 	result := c.resultOf(err, objectRef)
 	switch result {
-	case metrics.Success:
+	case metrics.Success, metrics.Stalled: // What is stalled is retried after the pause that report has found.
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
 	case metrics.Stale:
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
-	case metrics.Stalled:
-		stalled, _ := errors.AsType[*foostatus.StalledError](err)
-		c.workqueue.Forget(objectRef)
-		c.workqueue.AddAfter(objectRef, cmp.Or(stalled.RetryAfter, takenNameDelay))
 	case metrics.Conflict:
 		c.workqueue.AddRateLimited(objectRef)
 	default:
@@ -432,8 +428,8 @@ func (c *Controller) syncDeployment(
 		result.stalled = foostatus.NameConflict(name)
 	case isPaused && paused.Rejection != "":
 		result.stalled = foostatus.Rejected(paused.Rejection, paused.RetryAfter)
-	case isPaused: // The last write was undone.
-		result.stalled = c.overridden(foo, differences)
+	case isPaused: // What was written is not there any more, or was not all.
+		result.stalled = foostatus.Overridden(foo, differences, paused.RetryAfter)
 	case err != nil:
 		result.err = err
 	default:
@@ -463,7 +459,7 @@ func (c *Controller) pruneDeployments(
 	ctx context.Context, foo *samplev1alpha1.Foo, result *syncResult, superseded []*appsv1.Deployment,
 ) {
 	current := result.deployment
-	if len(superseded) > 0 && (current == nil || !foostatus.CanTakeOver(current)) {
+	if len(superseded) > 0 && (current == nil || !foostatus.CanTakeOver(foo, current)) {
 		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
 			"deployment", klog.KObj(superseded[0]))
 		return
@@ -478,6 +474,7 @@ func (c *Controller) pruneDeployments(
 		case !isPaused:
 			result.err = cmp.Or(result.err, err)
 		case paused.Rejection != "":
+			c.workqueue.AddAfter(cache.MetaObjectToName(foo), paused.RetryAfter)
 			result.stalled = cmp.Or(result.stalled, foostatus.Rejected(paused.Rejection, paused.RetryAfter))
 		}
 	}
@@ -496,22 +493,24 @@ func (c *Controller) report(
 	switch {
 	case result.stalled != nil:
 		failure = result.stalled
+		after := cmp.Or(result.stalled.RetryAfter, takenNameDelay)
+		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", result.stalled.Reason, "after", after)
+		c.workqueue.AddAfter(objectRef, after)
 	case c.resultOf(result.err, objectRef) == metrics.Error:
 		failure = result.err
 	}
 	reason := foostatus.Reason(failure)
 	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
-	paused, isPaused := errors.AsType[pacing.PausedError](err)
-	switch {
-	case isPaused:
+	if paused, isPaused := errors.AsType[pacing.PausedError](err); isPaused {
 		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
-	case err != nil: // It is returned.
-	case failure != nil && foostatus.Reported(foo, reason) == nil:
+	}
+	switch isWritten := err == nil; {
+	case failure == nil && result.err == nil && (result.changed || isWritten &&
+		stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
+		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
+	case failure != nil && isWritten && foostatus.Reported(foo, reason) == nil:
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())
 		c.recorder.Event(foo, corev1.EventTypeWarning, reason, failure.Error())
-	case failure != nil, result.err != nil:
-	case result.changed, stored.Status.ObservedGeneration != foo.Status.ObservedGeneration:
-		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
 	return cmp.Or(result.err, err, failure) // What is retried comes before what stalls the Foo.
 }

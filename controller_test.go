@@ -258,6 +258,9 @@ func TestSyncHandler(t *testing.T) {
 			given:    objects{newFoo(renamed, replaced), ours, replacement8},
 			requests: []string{patchNew, getFoo, getNew, pruneDeployment, updateStatus}, err: replicas8,
 			events: prunedEvent + ", " + overriddenEvent + replicas8, ready: isOverridden},
+		{name: "others set the new one to 0 replicas", responses: responses{patchDeploymentNew: unavailable}, // It cannot take over.
+			given:    objects{newFoo(renamed, replaced), ours, newDeploymentFor(newFoo(renamed), withReplicas(0), available)},
+			requests: []string{patchNew, updateStatus}, err: noLeader, events: failedEvent + noLeader, ready: isFailed},
 		{name: "prune while patches of the new one fail", responses: responses{patchDeploymentNew: unavailable},
 			given:    objects{newFoo(renamed, replaced), ours, replacement8},
 			requests: []string{patchNew, getFoo, getNew, pruneDeployment, updateStatus}, err: noLeader,
@@ -272,7 +275,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "generation without a change", given: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, events: syncedEvent, ready: isAvailable},
 		{name: "transient error of the status", given: objects{newFoo()}, responses: responses{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, err: noLeader},
+			requests: []string{createDeployment, updateStatus}, err: noLeader, events: syncedEvent},
 		{name: "Foo deleted meanwhile", given: objects{newFoo(progressing), ours}, responses: responses{updateStatus: notFound, getFoo: notFound},
 			requests: []string{updateStatus, getFoo}, err: "not found", ready: isProgressing},
 
@@ -463,7 +466,7 @@ func TestPauseEndsWithItsObject(t *testing.T) {
 // However often a Deployment changes hands, the status is updated twice a second, whether or not that succeeds.
 func TestStatusPause(t *testing.T) {
 	ours := newDeploymentFor(newFoo(), available)
-	for name, response := range map[string]response{"accepted": nil, "fails": unavailable} {
+	for name, response := range map[string]response{"accepted": nil, "fails": unavailable, "denied": webhook, "not found": notFound} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, newFoo(observing(ours)), ours)
 			f.responses[updateStatus] = response
@@ -480,6 +483,99 @@ func TestStatusPause(t *testing.T) {
 			must(t, <-returned)
 		})
 	}
+}
+
+// The end of a write pause is not lost if something else fails, whose retries have become rare.
+func TestEndOfPauseAmongErrors(t *testing.T) {
+	renamed := withDeploymentName("new-deployment")
+	ours, replacement := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(renamed), available)
+	for fails, given := range map[string]objects{
+		deleteDeployment: {newFoo(renamed, observing(ours)), ours, replacement},
+		updateStatus:     {newFoo(renamed), replacement},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, given...)
+			f.responses[fails] = unavailable
+			stop, returned := f.run(t)
+			advance(time.Hour)
+			f.takeRequests()
+			for i := range 2 { // The second correction has to wait until the pause after the first one is over.
+				f.edit(t, replacement, withoutLabels, withResourceVersion(strconv.Itoa(100+i)))
+				synctest.Wait()
+			}
+			advance(time.Second)
+			synctest.Wait()
+			if got := strings.Count(strings.Join(f.takeRequests(), ";"), "patch deployments"); got != 2 {
+				t.Errorf("%s fails: %d corrections within the first pause, want 2", fails, got)
+			}
+			stop()
+			must(t, <-returned)
+		})
+	}
+}
+
+// A deletion that was rejected is retried after its own pause, though the one of the current Deployment is longer.
+func TestEarlierOfTwoPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renamed := withDeploymentName("new-deployment")
+		ours := newDeploymentFor(newFoo(), available)
+		mirrored := newDeploymentFor(newFoo(renamed), withImage("mirror/nginx"))
+		f := newFixture(t, newFoo(renamed, observing(ours)), ours, mirrored)
+		overrides := func() {
+			f.responses["patch deployments new-deployment"] = returning(f.deployment(t, "new-deployment"))
+		}
+		overrides()
+		stop, returned := f.run(t)
+		advance(10 * time.Minute)
+		f.responses[deleteDeployment] = webhook
+		f.edit(t, mirrored, available, withResourceVersion("200")) // The rollout is over: it can take over.
+		overrides()
+		advance(time.Second)
+		delete(f.responses, deleteDeployment)
+		f.takeRequests()
+		advance(time.Second)
+		if got := strings.Join(f.takeRequests(), ";"); !strings.Contains(got, deleteDeployment) {
+			t.Errorf("requests in the second after a rejection = %s, want the deletion again", got)
+		}
+		stop()
+		must(t, <-returned)
+	})
+}
+
+// Whoever undoes a correction during the pause, and takes that back, does not prolong later pauses.
+func TestCorrectionOfOthersResetsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		stop, returned := f.run(t)
+		for i := range 10 {
+			for _, replicas := range []int32{9, 9, 2} { // The first is corrected at once, and the second has to wait.
+				f.edit(t, ours, withReplicas(replicas), withResourceVersion(time.Now().String()))
+				advance(200 * time.Millisecond)
+			}
+			if got := strings.Count(strings.Join(f.takeRequests(), ";"), patchDeployment); got != 1 {
+				t.Errorf("round %d: %d corrections at once, want 1", i, got)
+			}
+			advance(time.Minute)
+		}
+		stop()
+		must(t, <-returned)
+	})
+}
+
+// That a status cannot be written yet does not cost the event about what was written.
+func TestSyncedWithoutStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours), withGeneration(2), withReplicas(5)), ours)
+		f.responses[patchDeployment] = webhook
+		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
+		f.verifyEvents(t, deniedEvent)
+		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "not written before the end of a pause")
+		f.verifyEvents(t, syncedEvent)
+	})
 }
 
 // Ten conflicts in a row are a failure.

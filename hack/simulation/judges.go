@@ -338,7 +338,7 @@ func (w *walk) judgeDeletion(i *instance, c change, ref *metav1.OwnerReference) 
 		w.violated("what a deletion finds", "%s deletes Deployment %s, which Foo %s desires", i.client, name, foo.GetName())
 		return
 	}
-	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(current) {
+	if current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(foo, current) {
 		w.violated("what a deletion finds", "%s deletes Deployment %s of Foo %s before Deployment %s can take over",
 			i.client, c.request.Name, foo.GetName(), name)
 	}
@@ -356,10 +356,13 @@ func others(d *object) map[string]any {
 	return o.Object
 }
 
-// canTakeOver reports whether all desired replicas are available.
-func canTakeOver(d *object) bool {
+// canTakeOver reports whether all desired replicas are available, of which there are none only if the Foo does not say otherwise.
+func canTakeOver(foo, d *object) bool {
 	desired, isObserved := number(d, "spec", "replicas"), number(d, "status", "observedGeneration") == d.GetGeneration()
-	return d.GetDeletionTimestamp() == nil && (desired == 0 || isObserved && number(d, "status", "availableReplicas") >= desired)
+	if d.GetDeletionTimestamp() != nil || desired == 0 {
+		return d.GetDeletionTimestamp() == nil && number(foo, "spec", "replicas") == 0
+	}
+	return isObserved && number(d, "status", "availableReplicas") >= desired
 }
 
 // judgeStatus judges a write of a Foo.

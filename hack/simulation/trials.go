@@ -207,6 +207,23 @@ var trials = []struct {
 		w.expect(time.Minute, "the superseded Deployment is still there", func() bool { return w.get(deployments, deploymentName(0)) == nil })
 		w.expectReason("DeploymentOverridden", "after a rename")
 	}},
+	// It cannot take over yet, and whoever scales it to 0 does not change that.
+	{"a new Deployment that others scale to 0", 0, func(w *walk) {
+		w.reconcile("create", 0, 0)
+		w.sleep(time.Minute)
+		w.tell(user, "%s", w.addRule("a quota rejects new Pods", 30*time.Second, rule{
+			matches: func(r *Request) bool { return r.Resource == "pods" },
+			reject:  exceedsQuota,
+		}))
+		w.act("rename", 0, 1)
+		w.sleep(300 * time.Millisecond)
+		w.act("scaleDeployment", 1, 0)
+		w.sleep(20 * time.Second)
+		if w.get(deployments, deploymentName(0)) == nil {
+			w.violated("what a deletion finds", "the Deployment that serves is gone, and the new one has no replicas")
+		}
+		w.waitUntilReconciled(time.Minute)
+	}},
 	{"a superseded Deployment that must not be deleted", 0, func(w *walk) {
 		w.reject("a policy protects deployment-1 from deletion", time.Hour, func(r *Request) bool {
 			return r.Verb == "delete" && r.Resource == deployments && r.Name == deploymentName(1)

@@ -135,7 +135,7 @@ func (c *Control) DeleteDeployment(
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
-	case err != nil, !metav1.IsControlledBy(live, foo), !foostatus.CanTakeOver(live):
+	case err != nil, !metav1.IsControlledBy(live, foo), !foostatus.CanTakeOver(foo, live):
 		return fmt.Errorf("%w: Deployment %q has changed", consistency.ErrStale, current.Name)
 	}
 	klog.FromContext(ctx).V(4).Info("Read Deployment from the API server; it can take over",
@@ -167,9 +167,7 @@ func (c *Control) answered(
 	ctx context.Context, foo *samplev1alpha1.Foo, message string, written, stored *appsv1.Deployment, err error,
 ) error {
 	if IsRejection(err) {
-		c.Pacer.Answered(foo, written, err.Error())
-		paused, _ := c.Pacer.When(foo, written)
-		return paused
+		return c.Pacer.Answered(foo, written, err.Error())
 	}
 	if err != nil {
 		return err
@@ -251,8 +249,8 @@ func IsRejection(err error) bool {
 		(strings.HasPrefix(message, `admission webhook "`) || strings.Contains(message, ": ValidatingAdmissionPolicy '"))
 }
 
-// IsConflict reports whether another client has changed or deleted an object, or deletes its namespace: this is no
-// failure unless it goes on. maxConflicts in a row take 5 s, after which the caches should have caught up.
+// IsConflict reports whether another client has changed or deleted an object, or deletes its namespace. This is no
+// failure, unless it follows maxConflicts retries: they take 5 s, after which the caches should have caught up.
 func IsConflict(err error, retries int) bool {
 	isConflict := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	return isNamespaceTerminating(err) || isConflict && !IsRejection(err) && retries < maxConflicts

@@ -169,9 +169,13 @@ func IsAvailable(deployment *appsv1.Deployment) bool {
 		status.AvailableReplicas >= desired && status.UpdatedReplicas == desired && status.Replicas == desired
 }
 
-// CanTakeOver reports whether a Deployment can replace another: it is available, or no replicas are desired.
-func CanTakeOver(deployment *appsv1.Deployment) bool {
-	return IsAvailable(deployment) || DesiredReplicas(deployment) == 0 && deployment.DeletionTimestamp == nil
+// CanTakeOver reports whether a Foo's Deployment can replace another: it is available. Without replicas it can if
+// the Foo desires none, or leaves their number to others.
+func CanTakeOver(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) bool {
+	if DesiredReplicas(deployment) == 0 {
+		return ptr.Deref(foo.Spec.Replicas, 0) == 0 && deployment.DeletionTimestamp == nil
+	}
+	return IsAvailable(deployment)
 }
 
 // DesiredReplicas returns spec.replicas, or the API server's default.

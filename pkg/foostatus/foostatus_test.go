@@ -241,8 +241,13 @@ func TestCanTakeOver(t *testing.T) {
 	} {
 		deployment := newDeployment(test.status)
 		deployment.Spec.Replicas, deployment.DeletionTimestamp = &test.replicas, test.deleted
-		if got := CanTakeOver(deployment); got != test.want {
+		foo := newFoo()
+		if got := CanTakeOver(foo, deployment); got != test.want {
 			t.Errorf("%s: CanTakeOver() = %v, want %v", name, got, test.want)
+		}
+		foo.Spec.Replicas = new(int32(2)) // Who has set another number, such as 0, is not the Foo.
+		if got, want := CanTakeOver(foo, deployment), test.want && test.replicas > 0; got != want {
+			t.Errorf("%s: CanTakeOver() = %v for a Foo with two replicas, want %v", name, got, want)
 		}
 	}
 }

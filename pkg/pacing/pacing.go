@@ -26,8 +26,8 @@ const (
 )
 
 // Pacer paces the writes of objects, each for each generation of its owner: the first is made at once, and each
-// that the API server accepts or rejects starts a pause of 1 s. It doubles, up to 1000 s, unless the desired
-// state was held after the last one. It does not use flowcontrol.Backoff, which does not tell when a backoff
+// that the API server accepts or rejects starts a pause of 1 s. It doubles, up to 1000 s, until the desired state
+// is held after one. It does not use flowcontrol.Backoff, which does not tell when a backoff
 // ends. Several owners may be synced concurrently, each once at a time.
 type Pacer struct{ pauses sync.Map } // of key and pause
 
@@ -43,7 +43,7 @@ type pause struct {
 	length    time.Duration
 	end       time.Time
 	rejection string
-	waited    bool // Did a write have to wait for the end?
+	waited    bool // Was the write rejected, or did another have to wait for the end?
 }
 
 // PausedError says that an object must not be written before the end of a pause.
@@ -61,7 +61,7 @@ func (p *Pacer) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		p.pauses.Range(func(key, last any) bool {
 			if time.Since(last.(pause).end) > 2*maxPause {
-				p.pauses.Delete(key)
+				p.pauses.CompareAndDelete(key, last)
 			}
 			return true
 		})
@@ -115,14 +115,15 @@ func (p *Pacer) HasWritten(owner, object metav1.Object) bool {
 	return p.last(keyOf(owner, object)).length > 0
 }
 
-// Answered starts the next pause after the API server has accepted a write of an object or, if its message is
-// given, has rejected it.
-func (p *Pacer) Answered(owner, object metav1.Object, rejection string) {
+// Answered starts the next pause, and returns it, after the API server has accepted a write of an object or, if its
+// message is given, has rejected it.
+func (p *Pacer) Answered(owner, object metav1.Object, rejection string) PausedError {
 	last, length := p.last(keyOf(owner, object)), initialPause
 	if last.waited || time.Since(last.end) < heldDelay {
 		length = min(2*last.length, maxPause)
 	}
-	p.pauses.Store(keyOf(owner, object), pause{length: length, end: time.Now().Add(length), rejection: rejection})
+	p.pauses.Store(keyOf(owner, object), pause{length, time.Now().Add(length), rejection, rejection != ""})
+	return PausedError{length, rejection}
 }
 
 // WhenStatus returns how long the next update of the owner's status has to wait: there are at most two a second.
