@@ -209,7 +209,7 @@ var trials = []struct {
 	}},
 	// It cannot take over yet, and whoever scales it to 0 does not change that.
 	{"a new Deployment that others scale to 0", 0, func(w *walk) {
-		w.reconcile("create", 0, 0)
+		w.reconcile("create", 0, nameCount) // The Foo desires one replica.
 		w.sleep(time.Minute)
 		w.tell(user, "%s", w.addRule("a quota rejects new Pods", 30*time.Second, rule{
 			matches: func(r *Request) bool { return r.Resource == "pods" },
