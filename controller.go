@@ -334,10 +334,11 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 // resultOf returns the result of a sync, as the metrics have it, that returned err.
 func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
 	_, isStalled := errors.AsType[*foostatus.StalledError](err)
+	_, isPaused := errors.AsType[pacing.PausedError](err)
 	switch {
 	case err == nil:
 		return metrics.Success
-	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading):
+	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading), isPaused:
 		return metrics.Stale
 	case isStalled:
 		return metrics.Stalled
@@ -452,6 +453,7 @@ func (c *Controller) overridden(foo *samplev1alpha1.Foo, left foostatus.Differen
 	if untilHeld := c.pacer.UntilHeld(foo, left.Found); untilHeld > 0 {
 		return foostatus.Overridden(foo, left, untilHeld)
 	}
+	c.pacer.Reset(foo, left.Found)
 	return nil
 }
 
@@ -503,8 +505,7 @@ func (c *Controller) report(
 	switch {
 	case isPaused:
 		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
-	case err != nil:
-		return err
+	case err != nil: // It is returned.
 	case failure != nil && foostatus.Reported(foo, reason) == nil:
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())
 		c.recorder.Event(foo, corev1.EventTypeWarning, reason, failure.Error())
@@ -512,7 +513,7 @@ func (c *Controller) report(
 	case result.changed, stored.Status.ObservedGeneration != foo.Status.ObservedGeneration:
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	}
-	return cmp.Or(result.err, failure) // What is retried comes before what stalls the Foo.
+	return cmp.Or(result.err, err, failure) // What is retried comes before what stalls the Foo.
 }
 
 // compare returns how a Deployment, or nil if none was found, differs from what a Foo desires.

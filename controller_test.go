@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -67,7 +68,7 @@ const (
 	updateStatus     = "update foos/status example-foo"
 
 	defaultImage = options.DefaultImage
-	denied       = "denied by a webhook"
+	denied       = `admission webhook "policy.example.com" denied the request`
 	notManaged   = "already exists and is not managed by Foo"
 	noLeader     = "etcd has no leader"
 	rbac         = `deployments.apps "example-deployment" is forbidden: RBAC: not allowed`
@@ -437,6 +438,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 		verifyError(t, f.syncHandler(t.Context(), objectRef), noLeader)
 		delete(f.responses, updateStatus)
 		f.fillCaches(t)
+		advance(500 * time.Millisecond) // The status may be updated again, and the Deployment not yet.
 		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
 		f.verifyRequests(t, updateStatus)
 		f.verifyReady(t, isRejected)
@@ -453,29 +455,31 @@ func TestPauseEndsWithItsObject(t *testing.T) {
 		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
-		must(t, f.syncHandler(t.Context(), objectRef))
-		f.verifyRequests(t, getFoo, createDeployment) // The status is updated half a second after the last update.
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "in 500ms") // The status is updated half a second after the last update.
+		f.verifyRequests(t, getFoo, createDeployment)
 	})
 }
 
-// However often a Deployment changes hands, the status is updated twice a second.
+// However often a Deployment changes hands, the status is updated twice a second, whether or not that succeeds.
 func TestStatusPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours := newDeploymentFor(newFoo(), available)
-		f := newFixture(t, newFoo(observing(ours)), ours)
-		stop, returned := f.run(t)
-		for i := range 300 {
-			owners := []metav1.OwnerReference{*metav1.NewControllerRef(newFoo(), ownership.FooKind)}[i%2:]
-			f.edit(t, ours, func(d metav1.Object) { d.SetOwnerReferences(owners) }, withResourceVersion(strconv.Itoa(100+i)))
-			advance(100 * time.Millisecond)
-		}
-		advance(time.Second)
-		if got := strings.Count(strings.Join(f.takeRequests(), ";"), updateStatus); got > 62 || got < 30 {
-			t.Errorf("%d updates of the status in half a minute, want about two a second", got)
-		}
-		stop()
-		must(t, <-returned)
-	})
+	ours := newDeploymentFor(newFoo(), available)
+	for name, response := range map[string]response{"accepted": nil, "fails": unavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, newFoo(observing(ours)), ours)
+			f.responses[updateStatus] = response
+			stop, returned := f.run(t)
+			for i := range 300 {
+				owners := []metav1.OwnerReference{*metav1.NewControllerRef(newFoo(), ownership.FooKind)}[i%2:]
+				f.edit(t, ours, func(d metav1.Object) { d.SetOwnerReferences(owners) }, withResourceVersion(strconv.Itoa(100+i)))
+				advance(100 * time.Millisecond)
+			}
+			if got := strings.Count(strings.Join(f.takeRequests(), ";"), updateStatus); got > 62 || got < 30 {
+				t.Errorf("%s: %d updates of the status in half a minute, want about two a second", name, got)
+			}
+			stop()
+			must(t, <-returned)
+		})
+	}
 }
 
 // Ten conflicts in a row are a failure.
@@ -1078,7 +1082,7 @@ var (
 	exists      = failing(apierrors.NewAlreadyExists(deploymentResource, "example-deployment"))
 	notFound    = failing(apierrors.NewNotFound(deploymentResource, "example-deployment"))
 	conflict    = failing(apierrors.NewConflict(deploymentResource, "example-deployment", errors.New("has been modified")))
-	webhook     = failing(apierrors.NewBadRequest(denied))
+	webhook     = failing(&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusConflict, Message: denied}})
 	forbidden   = failing(apierrors.NewForbidden(deploymentResource, "example-deployment", errors.New("RBAC: not allowed")))
 )
 

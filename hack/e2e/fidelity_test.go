@@ -107,6 +107,7 @@ var fidelityScenarios = []struct {
 	}},
 	{"no-ops", func(c *client) {
 		foo, deployment := c.create("a")
+		foo = c.updateFoo(foo, func(foo *samplev1alpha1.Foo) { foo.Labels = map[string]string{"a": "b"} }) // It stores the status default.
 		c.updateFoo(foo, func(*samplev1alpha1.Foo) {})
 		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})
 		c.foos.UpdateStatus(c.ctx, foo, metav1.UpdateOptions{})

@@ -180,6 +180,14 @@ func TestAlerts(t *testing.T) {
 				"b": {standby, {recording: "failing-standby", duration: observed}},
 			},
 		},
+		// Its Foos are DeploymentFailed, and not Stalled.
+		"a webhook fails for 30 minutes": {
+			pods: map[string][]phase{
+				"a": {leading, {recording: "failing-leader", duration: interval}, retried("failing-leader", "error", 30*time.Minute, rejected), leading},
+				"b": {standby, {recording: "failing-standby", duration: observed}},
+			},
+			want: map[string]time.Duration{"FooSyncsFailing": 40*time.Minute + interval},
+		},
 		"a webhook fails": {
 			pods: map[string][]phase{
 				"a": {leading, {recording: "failing-leader", duration: interval}, retried("failing-leader", "error", observed, rejected)},

@@ -432,8 +432,8 @@ func patch(r *Request, found *object) (*object, error) {
 const unknownField = "unknownField"
 
 func setDefaults(resource string, o *object) {
-	if _, ok := o.Object["status"]; !ok && resource == foos {
-		set(o, int64(-1), "status", "observedGeneration")
+	if resource == foos && o.Object["status"] == nil {
+		o.Object["status"] = map[string]any{"observedGeneration": int64(-1)}
 	}
 	if resource != deployments {
 		return

@@ -14,7 +14,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -208,7 +207,7 @@ func (c *Control) UpdateFooStatus(
 	if delay := c.Pacer.WhenStatus(foo); delay > 0 {
 		return nil, pacing.PausedError{RetryAfter: delay}
 	}
-	sent := time.Now()
+	c.Pacer.UpdatesStatus(foo)
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
 	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
@@ -221,7 +220,6 @@ func (c *Control) UpdateFooStatus(
 	case err != nil:
 		return nil, err
 	default:
-		c.Pacer.UpdatedStatus(foo, sent)
 		logger.V(4).Info("Updated status", "resourceVersion", updated.ResourceVersion)
 		c.expect(foo, samplev1alpha1.Resource("foos"), updated)
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	Success  = "success"
 	Conflict = "conflict" // Another client has changed or deleted an object, or deletes its namespace.
-	Stale    = "stale"    // A cache has not caught up with the API server, or the Lease is lost.
+	Stale    = "stale"    // A cache has not caught up, the Lease is lost, or the status was just updated.
 	Stalled  = "stalled"  // A user has to act, as the Foo's status says.
 	Error    = "error"
 )

@@ -5,6 +5,7 @@
 package pacing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -52,7 +53,7 @@ type PausedError struct {
 }
 
 func (e PausedError) Error() string {
-	return fmt.Sprintf("not written before the end of the write pause, in %s; %s", e.RetryAfter, e.Rejection)
+	return cmp.Or(e.Rejection, fmt.Sprintf("not written before the end of a pause, in %s", e.RetryAfter))
 }
 
 // Run forgets, until ctx is done, the pauses that ended twice the maximum ago.
@@ -101,7 +102,15 @@ func (p *Pacer) UntilHeld(owner, object metav1.Object) time.Duration {
 	return max(0, changed+heldDelay, created+heldDelay)
 }
 
-// HasWritten reports whether Answered was called for an object and the generation of its owner.
+// Reset forgets the pauses of an object whose desired state is held.
+func (p *Pacer) Reset(owner, object metav1.Object) {
+	key := keyOf(owner, object)
+	p.pauses.Delete(key)
+	key.object = ""
+	p.pauses.Delete(key)
+}
+
+// HasWritten reports whether Answered was called for an object and the generation of its owner, since a Reset.
 func (p *Pacer) HasWritten(owner, object metav1.Object) bool {
 	return p.last(keyOf(owner, object)).length > 0
 }
@@ -121,7 +130,7 @@ func (p *Pacer) WhenStatus(owner metav1.Object) time.Duration {
 	return max(0, time.Until(p.last(key{owner: owner.GetUID()}).end))
 }
 
-// UpdatedStatus records an update of the owner's status that was sent at a time.
-func (p *Pacer) UpdatedStatus(owner metav1.Object, sent time.Time) {
-	p.pauses.Store(key{owner: owner.GetUID()}, pause{end: sent.Add(statusPause)})
+// UpdatesStatus records that an update of the owner's status is sent.
+func (p *Pacer) UpdatesStatus(owner metav1.Object) {
+	p.pauses.Store(key{owner: owner.GetUID()}, pause{end: time.Now().Add(statusPause)})
 }

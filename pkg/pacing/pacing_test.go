@@ -121,15 +121,31 @@ func TestUntilHeld(t *testing.T) {
 	})
 }
 
+// Once the desired state is held, the next pause is the first, whether or not a write had to wait.
+func TestReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		for _, written := range []*metav1.ObjectMeta{object, newObject("name", "")} {
+			pacer.Answered(owner, written, "")
+			delay(pacer, owner, written)
+		}
+		time.Sleep(initialPause + heldDelay)
+		pacer.Reset(owner, object)
+		for _, written := range []*metav1.ObjectMeta{object, newObject("name", "")} {
+			verify(t, "has written", pacer.HasWritten(owner, written), false)
+			pacer.Answered(owner, written, "")
+			verify(t, "after a reset", delay(pacer, owner, written), initialPause)
+		}
+	})
+}
+
 // A status is updated twice a second, whatever the generation.
 func TestStatusPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pacer := &Pacer{}
 		verify(t, "at first", pacer.WhenStatus(newOwner("owner", 1)), "0s")
-		sent := time.Now()
-		time.Sleep(statusPause / 5)
-		pacer.UpdatedStatus(newOwner("owner", 1), sent)
-		verify(t, "after the response", pacer.WhenStatus(newOwner("owner", 2)), statusPause-statusPause/5)
+		pacer.UpdatesStatus(newOwner("owner", 1))
+		verify(t, "after an update", pacer.WhenStatus(newOwner("owner", 2)), statusPause)
 		verify(t, "another owner", pacer.WhenStatus(newOwner("another", 1)), "0s")
 		time.Sleep(statusPause)
 		verify(t, "afterwards", pacer.WhenStatus(newOwner("owner", 1)), "0s")
