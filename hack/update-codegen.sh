@@ -2,10 +2,11 @@
 # Copyright The sample-controller authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Generates everything that is derived from the types in pkg/apis: the deepcopy and register functions next to the types,
-# the apply configurations, clientset, listers and informers in pkg/generated, and artifacts/examples/crd.yaml with its copy
-# in the Helm chart. Needs only Go: `go tool` builds the generators, which are pinned in go.mod and hack/tools/go.mod. It
-# generates into a copy, and replaces the files only when all of them are complete.
+# Generates everything that is derived from the types in pkg/apis: the deepcopy and register functions and the names of the
+# OpenAPI definitions next to the types, the OpenAPI definitions, apply configurations, clientset, listers and informers in
+# pkg/generated, and artifacts/examples/crd.yaml with its copy in the Helm chart. Needs only Go: `go tool` builds the
+# generators, which are pinned in go.mod and hack/tools/go.mod. It generates into a copy, and replaces the files only when
+# all of them are complete.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,7 +29,7 @@ copy=$(mktemp -d "${PWD}/.build/update-codegen.XXXXXX")
 trap 'rm -rf "${copy}"' EXIT
 mkdir "${copy}/hack"
 cp -R go.mod go.sum pkg "${copy}"
-cp -R hack/boilerplate.go.txt hack/boilerplate.yaml.txt hack/tools "${copy}/hack"
+cp -R hack/boilerplate.go.txt hack/boilerplate.yaml.txt hack/models-schema hack/tools "${copy}/hack"
 rm -rf "${copy:?}/${out}"
 root=${PWD}
 cd "${copy}"
@@ -47,26 +48,25 @@ controller_gen() {
   go tool -modfile=hack/tools/go.mod controller-gen "$@"
 }
 
-# apply_configurations DIR: generates the apply configurations. Those of applyconfiguration-gen have no schema, which the fake clientset
-# needs for apply, so only utils.go is from it. All else is from controller-gen, which overwrites the schema of one version with that of
-# the next: they are merged here.
-apply_configurations() {
-  local dir=$1 type
-  for type in "${types[@]}"; do
-    controller_gen applyconfiguration:headerFile=hack/boilerplate.go.txt,omitToolVersion=true paths="${type}"
-    cat "${dir}/internal/internal.go" >> "${dir}/schemas"
-  done
-  awk '/^- name: / { skip = seen[$0]++ } /^`\)$/ { skip = 1 } !skip; END { print "`)" }' "${dir}/schemas" > "${dir}/internal/internal.go"
-  generate applyconfiguration-gen --output-dir "${dir}/all" --output-pkg "${module}/${dir}" "${types[@]}"
-  mv "${dir}/all/utils.go" "${dir}"
-  rm -r "${dir}/all" "${dir}/schemas"
+# openapi: generates the OpenAPI definitions of the types, and the names of the definitions, which are methods of the types. The definitions
+# refer to those of the Kubernetes packages that the types import, which have such methods already.
+openapi() {
+  local imports package inputs=("${types[@]}")
+  imports=$(go list -deps "${types[@]}" | grep -E '^k8s\.io/(api|apimachinery)/')
+  # API servers also describe their version.
+  for package in ${imports} k8s.io/apimachinery/pkg/version; do inputs+=(--readonly-pkg "${package}" "${package}"); done
+  generate openapi-gen --output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go \
+    --report-filename /dev/null --output-dir "${out}/openapi" --output-pkg "${module}/${out}/openapi" "${inputs[@]}"
 }
 
 # First, because the generators below type-check the API package.
 generate deepcopy-gen --output-file zz_generated.deepcopy.go "${types[@]}"
 generate register-gen --output-file zz_generated.register.go "${types[@]}"
 
-apply_configurations "${out}/applyconfiguration"
+openapi
+go run ./hack/models-schema > models-schema.json
+generate applyconfiguration-gen --openapi-schema models-schema.json \
+  --output-dir "${out}/applyconfiguration" --output-pkg "${module}/${out}/applyconfiguration" "${types[@]}"
 generate client-gen --clientset-name versioned --input-base "${module}/${apis}" "${group_versions[@]/#/--input=}" \
   --apply-configuration-package "${module}/${out}/applyconfiguration" \
   --plural-exceptions "${plurals}" --output-dir "${out}/clientset" --output-pkg "${module}/${out}/clientset"

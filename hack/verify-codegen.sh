@@ -13,7 +13,7 @@ trap 'rm -rf "${copy}"' EXIT
 
 mkdir "${copy}/hack"
 cp -R go.mod go.sum pkg artifacts "${copy}"
-cp -R hack/update-codegen.sh hack/boilerplate.go.txt hack/boilerplate.yaml.txt hack/tools "${copy}/hack"
+cp -R hack/update-codegen.sh hack/boilerplate.go.txt hack/boilerplate.yaml.txt hack/models-schema hack/tools "${copy}/hack"
 "${copy}/hack/update-codegen.sh" 2> "${copy}/log" || { cat "${copy}/log" >&2; exit 1; }
 
 status=0

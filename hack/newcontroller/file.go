@@ -19,6 +19,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/kube-openapi/pkg/util"
 )
 
 // file is a file of the repository.
@@ -184,7 +186,7 @@ func omit(text string, full bool) (string, error) {
 var (
 	// oldNames matches the old names, longest first. It also matches longer words that contain one, which have no new name and
 	// are reported.
-	oldNames = regexp.MustCompile(`k8s\.io/sample-controller|samplecontroller\.k8s\.io|sample-controller|sample_controller|` +
+	oldNames = regexp.MustCompile(`k8s\.io/sample-controller|io\.k8s\.sample-controller|samplecontroller\.k8s\.io|sample-controller|sample_controller|` +
 		`[Ss]amplecontroller|sample(v1alpha1|clientset|scheme)|sample[A-Z]|[a-z]*foo[a-z]*|Foo[a-z]*`)
 	// traces matches what oldNames misses.
 	traces = regexp.MustCompile(`(?i)[a-z]*(foo|sample)[a-z]*`)
@@ -220,6 +222,8 @@ func (n names) of(old string, identifier bool, rest string) string {
 	switch old {
 	case "k8s.io/sample-controller":
 		return n.module
+	case "io.k8s.sample-controller": // The module in names of OpenAPI definitions, as the generators derive it.
+		return util.ToRESTFriendlyName(n.module)
 	case "samplecontroller.k8s.io":
 		return n.group
 	case "sample-controller":

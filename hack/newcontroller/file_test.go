@@ -21,6 +21,10 @@ func TestRenamed(t *testing.T) {
 			"a.yaml", "foos.samplecontroller.k8s.io, Foo, FooList, sample_controller_syncs\n",
 			"a.yaml", "archiveplans.backup.example.com, ArchivePlan, ArchivePlanList, my_controller_syncs\n",
 		},
+		"OpenAPI names": {
+			"a.go", "// +k8s:openapi-model-package=io.k8s.sample-controller.pkg.apis.samplecontroller.v1alpha1\npackage a\n",
+			"a.go", "// +k8s:openapi-model-package=com.example.my-controller.pkg.apis.backup.v1alpha1\npackage a\n",
+		},
 		"articles": {"a.yaml", "A Foo, a `Foo`, # a\n# Foo, another Foo, #a-foo\n", "a.yaml", "An ArchivePlan, an `ArchivePlan`, # an\n# ArchivePlan, another ArchivePlan, #an-archiveplan\n"},
 		"identifiers and strings": {
 			"foo.go", "package foostatus\n\n// fooInformer is of foo.\nvar fooInformer, foo = sampleClient, \"foo\"\n",
