@@ -522,16 +522,16 @@ func TestEarlierOfTwoPauses(t *testing.T) {
 		mirrored := newDeploymentFor(newFoo(renamed), withImage("mirror/nginx"))
 		f := newFixture(t, newFoo(renamed, observing(ours)), ours, mirrored)
 		overrides := func() {
-			f.responses["patch deployments new-deployment"] = returning(f.deployment(t, "new-deployment"))
+			f.respond("patch deployments new-deployment", returning(f.deployment(t, "new-deployment")))
 		}
 		overrides()
 		stop, returned := f.run(t)
 		advance(10 * time.Minute)
-		f.responses[deleteDeployment] = webhook
+		f.respond(deleteDeployment, webhook)
 		f.edit(t, mirrored, available, withResourceVersion("200")) // The rollout is over: it can take over.
 		overrides()
 		advance(time.Second)
-		delete(f.responses, deleteDeployment)
+		f.respond(deleteDeployment, nil)
 		f.takeRequests()
 		advance(time.Second)
 		if got := strings.Join(f.takeRequests(), ";"); !strings.Contains(got, deleteDeployment) {
@@ -1290,12 +1290,20 @@ func (f *fixture) react(action clienttesting.Action) (bool, runtime.Object, erro
 	}
 	f.lock.Lock()
 	f.requests = append(f.requests, request+details)
+	respond := f.responses[request]
 	f.lock.Unlock()
-	if respond := f.responses[request]; respond != nil {
+	if respond != nil {
 		object, err := respond(action)
 		return object != nil || err != nil, object, err
 	}
 	return false, nil, nil
+}
+
+// respond sets the response to a request while the controller runs.
+func (f *fixture) respond(request string, response response) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.responses[request] = response
 }
 
 // fillCaches makes the caches have what the fake clients have.
