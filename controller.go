@@ -321,6 +321,8 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	case metrics.Stalled:
 		stalled, _ := errors.AsType[*foostatus.StalledError](err)
 		c.workqueue.Forget(objectRef)
+		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", stalled.Reason,
+			"after", cmp.Or(stalled.RetryAfter, takenNameDelay))
 		c.workqueue.AddAfter(objectRef, cmp.Or(stalled.RetryAfter, takenNameDelay))
 	case metrics.Conflict:
 		c.workqueue.AddRateLimited(objectRef)
