@@ -127,6 +127,9 @@ func (t *tracer) request(p *pod, s Step, body []byte) Step {
 		}
 	}
 	s.Key = t.keyOf(s)
+	if work := p.queue.processing[s.Key]; work != nil && s.Resource == fooStatus {
+		work.statusDiffers = false
+	}
 	s.Seq = t.emit(s)
 	return s
 }
@@ -172,5 +175,8 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 		}
 	}
 	s.Key = t.keyOf(s)
+	if s.Resource == fooStatus && err == nil {
+		p.statusUpdated[s.Key] = t.now.Add(-time.Duration(s.Duration * float64(time.Second)))
+	}
 	t.emit(s)
 }
