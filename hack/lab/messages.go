@@ -314,7 +314,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
-		if delay := p.statusUpdated[s.Key].Add(statusPause).Sub(t.now); work.statusDiffers && delay > 0 { // No request has followed.
+		if delay := p.statusSent[s.Key].Add(statusPause).Sub(t.now); work.statusDiffers && delay > 0 { // No request has followed.
 			paced := step
 			paced.Kind, paced.Why, paced.What, paced.Code = "queueAddAfter", "status update", "queued after a delay", codeReport
 			paced.Delay, paced.Priority = delay.Seconds(), "high"

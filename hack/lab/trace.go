@@ -55,7 +55,7 @@ type pod struct {
 	lanes  map[string]*lane
 	queue  queue
 
-	statusUpdated map[string]time.Time // when the last update of a Foo's status that succeeded was sent, by key
+	statusSent map[string]time.Time // when the last update of a Foo's status was sent, by key
 }
 
 // lane is what is known of an informer.
@@ -87,7 +87,7 @@ func (t *tracer) pod(name string) *pod {
 }
 
 func newPod(name string) *pod {
-	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, statusUpdated: map[string]time.Time{}}
+	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, statusSent: map[string]time.Time{}}
 }
 
 func newLane() *lane { return &lane{objects: map[string]bool{}, missed: map[string]bool{}} }

@@ -127,8 +127,11 @@ func (t *tracer) request(p *pod, s Step, body []byte) Step {
 		}
 	}
 	s.Key = t.keyOf(s)
-	if work := p.queue.processing[s.Key]; work != nil && s.Resource == fooStatus {
-		work.statusDiffers = false
+	if s.Resource == fooStatus {
+		p.statusSent[s.Key] = t.now
+		if work := p.queue.processing[s.Key]; work != nil {
+			work.statusDiffers = false
+		}
 	}
 	s.Seq = t.emit(s)
 	return s
@@ -175,8 +178,5 @@ func (t *tracer) response(p *pod, s Step, result *object, err error) {
 		}
 	}
 	s.Key = t.keyOf(s)
-	if s.Resource == fooStatus && err == nil {
-		p.statusUpdated[s.Key] = t.now.Add(-time.Duration(s.Duration * float64(time.Second)))
-	}
 	t.emit(s)
 }
