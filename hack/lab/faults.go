@@ -18,10 +18,10 @@ import (
 	"k8s.io/sample-controller/hack/simulation"
 )
 
-// injection is a fault of the next write.
+// injection is a fault of the next write, of any resource if none is given.
 type injection struct {
-	name  string
-	fault simulation.Fault
+	name, resource string
+	fault          simulation.Fault
 }
 
 // faultOf returns what happens to a request of an instance, and the name of the fault if one was injected.
@@ -35,16 +35,18 @@ func (l *Lab) faultOf(r *simulation.Request) (name string, f simulation.Fault) {
 		return "", simulation.Fault{Response: apierrors.NewForbidden(r.GroupResource(), r.Name, fmt.Errorf(
 			"%s %q cannot %s resource %q in API group %q in the namespace %q", "User", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
 	}
-	if r.IsWrite() && len(l.injections) > 0 {
-		name, f, l.injections = l.injections[0].name, l.injections[0].fault, l.injections[1:]
+	next := slices.IndexFunc(l.injections, func(i injection) bool { return i.resource == "" || i.resource == r.Resource })
+	if r.IsWrite() && next >= 0 {
+		name, f = l.injections[next].name, l.injections[next].fault
+		l.injections = slices.Delete(l.injections, next, next+1)
 	}
 	f.Delay += l.delay
 	return name, f
 }
 
 // inject injects a fault into the next writes.
-func (l *Lab) inject(count int, name string, f simulation.Fault) error {
-	l.change(func() { l.injections = append(l.injections, slices.Repeat([]injection{{name, f}}, count)...) })
+func (l *Lab) inject(count int, i injection) error {
+	l.change(func() { l.injections = append(l.injections, slices.Repeat([]injection{i}, count)...) })
 	return nil
 }
 
@@ -110,21 +112,23 @@ var faultActions = []action{
 	},
 	{
 		Name: "failWrite", Label: "Fail the next writes", Command: inAPIServer,
-		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
+		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, laneField, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
 		do: func(l *Lab, v values) error {
-			return l.inject(v.number("count"), "failWrite", simulation.Fault{Response: injectedError(v["code"])})
+			return l.inject(v.number("count"), injection{"failWrite", v["lane"], simulation.Fault{Response: injectedError(v["code"])}})
 		},
 	},
 	{
 		Name: "delayWrite", Label: "Delay the next write", Command: inAPIServer,
 		Fields: []field{{Name: "seconds", Default: "3", Type: "number", Min: 1, Max: 60}},
 		do: func(l *Lab, v values) error {
-			return l.inject(1, "delayWrite", simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second})
+			return l.inject(1, injection{name: "delayWrite", fault: simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second}})
 		},
 	},
 	{
 		Name: "loseResponse", Label: "Lose the next write's response", Command: inAPIServer,
-		do: func(l *Lab, _ values) error { return l.inject(1, "loseResponse", simulation.Fault{Lost: true}) },
+		do: func(l *Lab, _ values) error {
+			return l.inject(1, injection{name: "loseResponse", fault: simulation.Fault{Lost: true}})
+		},
 	},
 	{
 		Name: "slow", Label: "Slow API server", Command: inAPIServer,

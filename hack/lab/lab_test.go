@@ -131,7 +131,8 @@ func TestRequestIsTraced(t *testing.T) {
 func TestFaultOfWriteIsInjected(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		f.handle("acts/create", `{"name":"a"}`, "")
-		f.handle("faults/failWrite", `{"code":"409"}`, "")
+		f.handle("faults/failWrite", `{"code":"500"}`, "") // The next write of a Deployment.
+		f.handle("faults/failWrite", `{"code":"409","lane":"foos"}`, "")
 		if status, _, err := f.send("GET", foosPath+"/a", ""); status != http.StatusOK {
 			f.Errorf("a fault was injected into a request that is no write: %d, %v", status, err)
 		}
@@ -141,6 +142,11 @@ func TestFaultOfWriteIsInjected(t *testing.T) {
 		}
 		if s := f.verifySteps("request", "response")[1]; s.Name != "failWrite" || s.Why != "injected by the lab" {
 			f.Errorf("the response is %+v", s)
+		}
+		for _, want := range []int{http.StatusInternalServerError, http.StatusCreated} {
+			if status, _, err := f.send("POST", deploymentsPath, deploymentOfA); status != want {
+				f.Errorf("the creation: %d, %v, want %d", status, err, want)
+			}
 		}
 	})
 }

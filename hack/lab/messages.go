@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/sample-controller/pkg/foostatus"
 )
 
 // message says which step a log message is. A message that is not in the table becomes a step of the kind log.
@@ -56,16 +54,16 @@ var messages = map[string]message{
 	"Read Deployment from the API server; it can take over": {stop: "sync", kind: "sync", lane: deployments, object: "current",
 		result: "read"},
 	"Deployment exists; read it from the API server":               inSync(deployments, "read", ""),
-	"Not writing Deployment before the end of the write pause":     inSync(deployments, "pause", "not written: the pause of {pause} after the last write is not over"),
 	"Error syncing Foo; requeuing with backoff":                    inSync(foos, "error", "failed"),
 	"Created Deployment":                                           inSync(deployments, "written", "created"),
 	"Patching Deployment":                                          inSync(deployments, "patch", "patch: {patch}"),
 	"Patched Deployment":                                           inSync(deployments, "written", "patched"),
 	"Keeping superseded Deployment until the new one is available": inSync(deployments, "waiting", ""),
 	"Deleted superseded Deployment":                                inSync(deployments, "written", ""),
-	"Computed status":                                              inSync(foos, "status", "computed the status; differs: {differs}"),
-	"Updated status":                                               inSync(foos, "written", "wrote the status"),
-	"Foo is stalled":                                               {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "stalled", why: "message"},
+	"Computed status": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "status",
+		what: "computed the status; differs: {differs}", trace: traceComputedStatus},
+	"Updated status":   inSync(foos, "written", "wrote the status"),
+	"Foo is not ready": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "notReady", what: "not ready: {reason}", why: "message"},
 
 	// Processes. Only the leader starts its workers.
 	"Attempting to acquire leader lease...": {stop: "fault", kind: "notLeader", what: "waits for the Lease"},
@@ -228,7 +226,7 @@ func traceNotEnqueued(t *tracer, _ *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// traceEnqueue traces that a handler adds a key, or that a worker does so with a delay.
+// traceEnqueue traces that a handler adds a key, or that a worker does so with a delay, because the Foo is stalled.
 func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 	if s.Why == "deleted" { // The handler of Foos logs nothing else.
 		handler := s
@@ -244,10 +242,10 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 	s.Priority = cmp.Or(l.text("priority"), "high")
 	if delay := l.duration("after"); delay > 0 {
 		s.Kind, s.Delay, s.What = "queueAddAfter", delay.Seconds(), "queued after a delay"
-		if s.Priority == "low" { // A worker adds it, and not a handler.
+		if s.Lane == foos { // The handler of Foos delays none.
 			s.Lane = ""
 		}
-		p.queue.addAfter(s.Key, s.Priority, t.now.Add(delay))
+		p.queue.addAfter(s.Key, t.now.Add(delay))
 		t.emit(s)
 		return
 	}
@@ -267,7 +265,9 @@ func traceWorkers(t *tracer, p *pod, l line, s Step) {
 // traceSyncStart traces that a worker takes a key.
 func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	s.Retries = l.number("retries")
-	t.elapse(p, t.now.Add(timerDelay), s.Key) // The workqueue has merged all delays of the key that are over.
+	if until, ok := p.queue.delayed[s.Key]; ok && !until.After(t.now.Add(timerDelay)) { // The workqueue has merged a delay that is over.
+		t.elapse(p, s.Key, t.now)
+	}
 	work, priority, known := p.queue.get(s.Key, s.Retries)
 	s.Worker = work.worker
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
@@ -283,13 +283,13 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// The delays of keys whose sync has failed. The rate limiter doubles the first one with each failure. What it delays for all keys together
-// is not known.
+// The delays that are not logged: those of keys whose sync has failed, and that between two updates of a status. The rate limiter doubles
+// the first one with each failure. What it delays for all keys together is not known.
 const (
 	staleCacheDelay = time.Second
-	takenNameDelay  = time.Minute
 	firstRetryDelay = 5 * time.Millisecond
 	maxRetryDelay   = 1000 * time.Second
+	statusPause     = 500 * time.Millisecond
 )
 
 func retryDelay(retries int) time.Duration {
@@ -299,13 +299,28 @@ func retryDelay(retries int) time.Duration {
 	return min(firstRetryDelay<<retries, maxRetryDelay)
 }
 
-// traceSyncEnd traces the end of a sync, and what handleErr does with the key.
+// traceComputedStatus traces what status a sync has computed. If it differs, either a request to update it follows, or a delay.
+func traceComputedStatus(t *tracer, p *pod, l line, s Step) {
+	if work := p.queue.processing[s.Key]; work != nil {
+		work.statusDiffers = l.is("differs")
+	}
+	t.emit(s)
+}
+
+// traceSyncEnd traces the end of a sync, and what report and handleErr do with the key.
 func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	s.Result, s.Duration = l.text("result"), l.duration("duration").Seconds()
 	s.What = "syncHandler ends: " + s.Result
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
+		if delay := p.statusSent[s.Key].Add(statusPause).Sub(t.now); work.statusDiffers && delay > 0 { // No request has followed.
+			paced := step
+			paced.Kind, paced.Why, paced.What, paced.Code = "queueAddAfter", "status update", "queued after a delay", codeReport
+			paced.Delay, paced.Priority = delay.Seconds(), "high"
+			p.queue.addAfter(s.Key, t.now.Add(delay))
+			t.emit(paced)
+		}
 	}
 	if s.Result == "success" || s.Result == "stalled" {
 		forget := step
@@ -317,18 +332,17 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	}
 	var delay time.Duration
 	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", codeHandleErr
-	switch {
-	case s.Result == "stale":
+	switch s.Result {
+	case "success", "stalled": // The delay of the latter was logged.
+	case "stale":
 		delay = staleCacheDelay
-	case isNameConflict(s):
-		delay = takenNameDelay
-	case s.Result != "success" && s.Result != "stalled":
+	default:
 		delay = retryDelay(s.Retries)
 		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry
 	}
 	if delay > 0 {
 		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), "high"
-		p.queue.addAfter(s.Key, step.Priority, t.now.Add(delay))
+		p.queue.addAfter(s.Key, t.now.Add(delay))
 		t.emit(step)
 	}
 	t.emit(s)
@@ -338,10 +352,4 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		done.Merged, done.What = "processing", "Done: the key was added meanwhile, and is queued again"
 	}
 	t.emit(done)
-}
-
-// isNameConflict reports whether a step is the end of a sync that found a Deployment that the Foo does not control.
-func isNameConflict(s Step) bool {
-	_, message, _ := strings.Cut(foostatus.MessageResourceExists, "%q")
-	return s.Kind == "syncEnd" && s.Result == "stalled" && strings.HasSuffix(s.Error, message)
 }

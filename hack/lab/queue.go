@@ -4,6 +4,8 @@
 package lab
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -12,23 +14,18 @@ import (
 type queue struct {
 	waiting    map[string]string // priority by key
 	processing map[string]*work
-	delayed    []delayed
-}
-
-// delayed is a key that is delayed. With high priority it is so once.
-type delayed struct {
-	key, priority string
-	until         time.Time
+	delayed    map[string]time.Time // until when, by key
 }
 
 // work is the processing of a key.
 type work struct {
 	worker, retries int
 	added           string // The priority with which the key was added meanwhile, if it was.
+	statusDiffers   bool   // Has the sync computed another status, and not sent it yet?
 }
 
 func newQueue() queue {
-	return queue{waiting: map[string]string{}, processing: map[string]*work{}}
+	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[string]time.Time{}}
 }
 
 // add adds a key, and returns where it is already.
@@ -49,56 +46,32 @@ func (q *queue) add(key, priority string) (merged string) {
 	return ""
 }
 
-// addAfter adds a key at a time. Of several times with high priority the earliest counts.
-func (q *queue) addAfter(key, priority string, at time.Time) {
-	n := slices.IndexFunc(q.delayed, func(d delayed) bool { return d.key == key && d.priority == "high" })
-	switch {
-	case priority == "low" || n < 0:
-		q.delayed = append(q.delayed, delayed{key, priority, at})
-	case at.Before(q.delayed[n].until):
-		q.delayed[n].until = at
+// addAfter adds a key at a time, with high priority. Of several times the earliest counts.
+func (q *queue) addAfter(key string, at time.Time) {
+	if until, ok := q.delayed[key]; !ok || at.Before(until) {
+		q.delayed[key] = at
 	}
 }
 
-// elapsed removes and returns what is delayed until a time at most, and is about a key if it is not empty. The earliest comes first.
-func (q *queue) elapsed(until time.Time, key string) (elapsed []delayed) {
-	q.delayed = slices.DeleteFunc(q.delayed, func(d delayed) bool {
-		isOver := !d.until.After(until) && (key == "" || d.key == key)
-		if isOver {
-			elapsed = append(elapsed, d)
-		}
-		return isOver
+// elapsed returns the keys that are delayed until a time at most. The earliest comes first.
+func (q *queue) elapsed(until time.Time) []string {
+	keys := slices.SortedFunc(maps.Keys(q.delayed), func(a, b string) int {
+		return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a, b))
 	})
-	slices.SortStableFunc(elapsed, func(a, b delayed) int { return a.until.Compare(b.until) })
-	return elapsed
+	return slices.DeleteFunc(keys, func(key string) bool { return q.delayed[key].After(until) })
 }
 
-// get takes a key from those that wait, and returns its priority and whether it was known to wait. If it was not, its next delay has elapsed.
+// get takes a key from those that wait, and returns its priority and whether it was known to wait. If it was not, its delay has elapsed.
 func (q *queue) get(key string, retries int) (w *work, priority string, known bool) {
 	priority, known = q.waiting[key]
 	delete(q.waiting, key)
 	if !known {
-		priority = q.nextDelayed(key)
+		priority = "high"
+		delete(q.delayed, key)
 	}
 	w = &work{worker: q.freeWorker(), retries: retries}
 	q.processing[key] = w
 	return w, priority, known
-}
-
-// nextDelayed removes the next delay of a key, and returns its priority: high if none is known.
-func (q *queue) nextDelayed(key string) string {
-	next := -1
-	for n, d := range q.delayed {
-		if d.key == key && (next < 0 || d.until.Before(q.delayed[next].until)) {
-			next = n
-		}
-	}
-	if next < 0 {
-		return "high"
-	}
-	priority := q.delayed[next].priority
-	q.delayed = slices.Delete(q.delayed, next, next+1)
-	return priority
 }
 
 // freeWorker returns the smallest number of a worker that is idle. The log does not say which one takes a key.

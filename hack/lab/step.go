@@ -50,4 +50,5 @@ const (
 	foos        = "foos"
 	deployments = "deployments"
 	leases      = "leases" // which no informer has
+	fooStatus   = foos + "/status"
 )

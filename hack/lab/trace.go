@@ -23,6 +23,7 @@ const (
 	codeQueueDone   = "client-go/util/workqueue/queue.go Done"
 	codeQueueForget = "client-go/util/workqueue/rate_limiting_queue.go Forget"
 	codeHandleErr   = "controller.go handleErr"
+	codeReport      = "controller.go report"
 	codeQueueRetry  = "client-go/util/workqueue/rate_limiting_queue.go AddRateLimited"
 	codeQueueReady  = "client-go/util/workqueue/delaying_queue.go waitingLoop"
 	codeRequest     = "client-go/rest/request.go Do"
@@ -53,6 +54,8 @@ type pod struct {
 	frozen bool
 	lanes  map[string]*lane
 	queue  queue
+
+	statusSent map[string]time.Time // when the last update of a Foo's status was sent, by key
 }
 
 // lane is what is known of an informer.
@@ -84,7 +87,7 @@ func (t *tracer) pod(name string) *pod {
 }
 
 func newPod(name string) *pod {
-	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}}
+	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, statusSent: map[string]time.Time{}}
 }
 
 func newLane() *lane { return &lane{objects: map[string]bool{}, missed: map[string]bool{}} }
@@ -108,16 +111,11 @@ func (t *tracer) take() []Step {
 	return steps
 }
 
-// elapse infers that the delays of a key, or of all if it is empty, have elapsed until a time.
-func (t *tracer) elapse(p *pod, until time.Time, key string) {
-	for _, d := range p.queue.elapsed(until, key) {
-		at := d.until
-		if key != "" || at.Before(t.now) { // A sync shows it, the process was frozen, or timerDelay has passed.
-			at = t.now
-		}
-		t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: d.key,
-			Priority: d.priority, Merged: p.queue.add(d.key, d.priority), What: "the delay has elapsed", Code: codeQueueReady})
-	}
+// elapse infers that the delay of a key has elapsed.
+func (t *tracer) elapse(p *pod, key string, at time.Time) {
+	delete(p.queue.delayed, key)
+	t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: key, Priority: "high",
+		Merged: p.queue.add(key, "high"), What: "the delay has elapsed", Code: codeQueueReady})
 }
 
 // advance infers what happens until a time: delays elapse, and events reach Indexers.
@@ -126,7 +124,13 @@ func (t *tracer) advance(to time.Time) {
 		if p.frozen {
 			continue
 		}
-		t.elapse(p, to.Add(-timerDelay), "")
+		for _, key := range p.queue.elapsed(to.Add(-timerDelay)) {
+			at := p.queue.delayed[key]
+			if at.Before(t.now) { // The process was frozen, or timerDelay has passed.
+				at = t.now
+			}
+			t.elapse(p, key, at)
+		}
 		for name, l := range p.lanes {
 			for len(l.pending) > 0 && to.Sub(l.pending[0].at) > indexerTimeout {
 				t.reachIndexer(p, name, 0)

@@ -58,8 +58,9 @@ func (t *tracing) event(milliseconds float64, lane, eventType, resourceVersion s
 }
 
 // response traces the request of a write and the response to it.
-func (t *tracing) response(milliseconds float64, verb, lane, resourceVersion string, code int) {
-	s := Step{Verb: verb, Resource: lane, Lane: lane, Object: "default/a"}
+func (t *tracing) response(milliseconds float64, verb, resource, resourceVersion string, code int) {
+	lane, _, _ := strings.Cut(resource, "/")
+	s := Step{Verb: verb, Resource: resource, Lane: lane, Object: "default/a"}
 	t.at(milliseconds, func(tr *tracer, p *pod) { s.Request = tr.request(p, s, nil).Seq })
 	written := newObject("apps/v1", "Deployment", "a", nil, nil)
 	written.SetResourceVersion(resourceVersion)
@@ -260,7 +261,6 @@ func TestNotEnqueued(t *testing.T) {
 }
 
 func TestRequeues(t *testing.T) {
-	const conflict = `Resource "a" already exists and is not managed by Foo`
 	for _, test := range []struct {
 		result, err string
 		retries     int
@@ -271,7 +271,6 @@ func TestRequeues(t *testing.T) {
 		{"conflict", "broken", 6, "queueAddRateLimited", 0.32},
 		{"error", "broken", 0, "queueAddRateLimited", 0.005},
 		{"error", "broken", 100, "queueAddRateLimited", 1000},
-		{"stalled", conflict, 1, "queueAddAfter", 60},
 	} {
 		tr := newTracing(t)
 		tr.log(0, "Started syncing", "foo", "default/a", "retries", test.retries)
@@ -280,36 +279,63 @@ func TestRequeues(t *testing.T) {
 		if s := tr.find(test.want); s.Delay != test.delay || s.Why != test.result {
 			t.Errorf("%s: queued after %v s because of %q, want %v s", test.result, s.Delay, s.Why, test.delay)
 		}
-		tr.steps = slices.DeleteFunc(tr.steps, func(s Step) bool { return s.Kind == "queueForget" && test.result == "stalled" })
 		tr.want(test.want+" high", "syncEnd "+test.result, "queueDone")
 	}
 }
 
-// A worker adds a key with low priority at the end of the write pause, and once more later, independently of what is added with high priority.
-func TestWritePause(t *testing.T) {
+// A worker adds the key of a Foo that is stalled with a delay, of which client-go keeps the earliest.
+func TestStalled(t *testing.T) {
 	tr := newTracing(t)
-	tr.log(0, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(0, "Started syncing", "foo", "default/a", "retries", 2)
 	tr.steps = nil
-	tr.log(1, "Enqueuing Foo", "foo", "default/a", "deployment", "default/a", "reason", "end of write pause", "priority", "low", "after", "1s")
-	if s := tr.find("queueAddAfter"); s.Delay != 1 || s.Lane != "" {
-		t.Errorf("queued by the handler of %q after %v s", s.Lane, s.Delay)
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "DeploymentRejected", "after", "1s")
+	if s := tr.find("queueAddAfter"); s.Delay != 1 || s.Lane != "" || s.Why != "DeploymentRejected" {
+		t.Errorf("queued by the handler of %q after %v s because of %q", s.Lane, s.Delay, s.Why)
 	}
-	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "the desired state may be held", "priority", "low", "after", "3s")
 	tr.log(2, "Finished syncing", "foo", "default/a", "result", "stalled", "duration", "1ms", "err", "denied by a webhook")
-	tr.want("queueAddAfter low", "queueAddAfter low", "queueForget", "syncEnd stalled", "queueDone")
+	if s := tr.find("queueForget"); s.Retries != 2 {
+		t.Errorf("Forget cleared %d retries, want 2", s.Retries)
+	}
+	tr.want("queueAddAfter high", "queueForget", "syncEnd stalled", "queueDone")
 	tr.log(3, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
+	if s := tr.find("queueAddAfter"); s.Lane != deployments {
+		t.Errorf("queued by the handler of %q", s.Lane)
+	}
 	tr.want("queueAddAfter high")
 	tr.at(604, func(*tracer, *pod) {})
 	tr.want("queueReady high")
-	tr.log(605, "Started syncing", "foo", "default/a", "retries", 0)
-	tr.log(606, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
-	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
-	for _, at := range []float64{1000, 3000} {
+	tr.at(2000, func(*tracer, *pod) {})
+	tr.want()
+}
+
+// A status that differs is not updated within half a second after the last update was sent: the key is delayed until then.
+func TestPacedStatus(t *testing.T) {
+	tr := newTracing(t)
+	sync := func(at float64, updates bool, result string) {
 		tr.log(at, "Started syncing", "foo", "default/a", "retries", 0)
-		tr.want("queueReady low", "queueGet low", "syncStart")
-		tr.log(at+1, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+		tr.log(at, "Computed status", "foo", "default/a", "differs", true)
+		if updates {
+			tr.response(at, "update", fooStatus, "10", 200)
+		}
 		tr.steps = nil
+		tr.log(at, "Finished syncing", "foo", "default/a", "result", result, "duration", "1ms", "err", nil)
 	}
+	sync(0, true, "success")
+	tr.want("queueForget", "syncEnd success", "queueDone")
+	sync(200, false, "stale")
+	if s := tr.find("queueAddAfter"); s.Delay != 0.3 || s.Why != "status update" || s.Lane != "" {
+		t.Errorf("queued by the handler of %q after %v s because of %q", s.Lane, s.Delay, s.Why)
+	}
+	tr.want("queueAddAfter high", "queueAddAfter high", "syncEnd stale", "queueDone")
+	tr.at(599, func(*tracer, *pod) {})
+	tr.want()
+	sync(500, true, "success")
+	tr.want("queueForget", "syncEnd success", "queueDone")
+	tr.log(600, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.log(600, "Computed status", "foo", "default/a", "differs", false)
+	tr.steps = nil
+	tr.log(600, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
+	tr.want("queueForget", "syncEnd success", "queueDone")
 }
 
 // The workqueue is late: it drops a delay that is added when another one has elapsed, but the key is not queued yet.

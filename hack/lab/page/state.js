@@ -86,26 +86,16 @@ const labState = (() => {
     });
   }
 
-  // delay adds a key to those that wait for a time. Of several times with high priority the earliest one counts, of those with low priority each.
+  // delay adds a key to those that wait for a time. Of several times the earliest one counts.
   function delay(pod, step) {
-    const id = step.priority === "low" ? `${step.key} low ${step.seq}` : step.key;
-    const delayed = pod.delayed.get(id);
+    const delayed = pod.delayed.get(step.key);
     const due = ms(step.time) + 1000 * (step.delay || 0);
-    pod.delayed.set(id, {
+    pod.delayed.set(step.key, {
       key: step.key,
       due: delayed ? Math.min(delayed.due, due) : due,
       changes: (delayed ? delayed.changes : 0) + 1,
       reasons: [...(delayed ? delayed.reasons : []), ...(step.why ? [step.why] : [])].slice(-5),
     });
-  }
-
-  // elapse ends the first delay of a key with a priority, and returns it.
-  function elapse(pod, { key, priority }) {
-    const ids = [...pod.delayed.keys()].filter((id) => (priority === "low" ? id.startsWith(`${key} low `) : id === key));
-    const [id] = ids.sort((a, b) => pod.delayed.get(a).due - pod.delayed.get(b).due);
-    const delayed = pod.delayed.get(id);
-    pod.delayed.delete(id);
-    return delayed;
   }
 
   const workerOf = (pod, step) => pod.workers.find((worker) => (step.worker ? worker.number === step.worker : worker.key === step.key));
@@ -203,7 +193,8 @@ const labState = (() => {
       delay(pod, step);
     },
     queueReady({ pod, step }) {
-      const delayed = elapse(pod, step);
+      const delayed = pod.delayed.get(step.key);
+      pod.delayed.delete(step.key);
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
         processing.again++;
@@ -408,6 +399,7 @@ const labState = (() => {
       [...pod.open].some(([seq, request]) => seq < step.seq && isWrite(request) && objectId(request) === objectId(step));
   }
 
+  const seconds = (delay) => `${Number(delay.toPrecision(3))} s`;
   const short = (name) => (name || "").replace(/^default\//, "");
 
   // travel returns what a step looks like on the picture: which token moves along which arrow, or that only a stop lights up.
@@ -430,8 +422,8 @@ const labState = (() => {
       case "handler": return { arrow: at("call"), label: `${step.eventType} ${object}` };
       case "notEnqueued": return { stop: at("handler") };
       case "queueAdd": return { arrow: at("add"), label: key };
-      case "queueAddAfter": return isByWorker(step) ? { arrow: "requeueAfter", label: `AddAfter ${step.delay} s` }
-        : { arrow: at("addAfter"), label: `${key} in ${step.delay} s` };
+      case "queueAddAfter": return isByWorker(step) ? { arrow: "requeueAfter", label: `AddAfter ${seconds(step.delay)}` }
+        : { arrow: at("addAfter"), label: `${key} in ${seconds(step.delay)}` };
       case "queueAddRateLimited": return { arrow: "requeue", label: `${key}: failure ${step.retries}` };
       case "queueReady": return { arrow: "ready", label: key };
       case "queueGet": return { arrow: "get", label: key };

@@ -62,10 +62,10 @@ const tourStations = [
   },
   {
     title: "A write fails",
-    watch: "The API server fails the next three writes. A user scales the Foo.",
+    watch: "The API server fails the next three writes of Deployments. A user scales the Foo.",
     act: ["faults/failWrite", { count: 3, code: "500" }, "acts/scale", { name: "a", replicas: 3 }],
     before: { kind: "queueAddRateLimited", key: "default/a" },
-    question: "The patch has failed, and syncHandler returns an error. What becomes of the key?",
+    question: "The patch has failed. syncHandler writes that to the status of the Foo, and returns the error. What becomes of the key?",
     choices: ["It is added again with a delay, which doubles with each failure.", "It is added again at once.", "It is dropped: the next event of the Foo adds it again."],
     answer: 0,
     explanation: "AddRateLimited delays it by 5, 10, 20 ms, and so on. After a success, Forget resets the delay.",

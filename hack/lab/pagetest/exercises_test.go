@@ -50,7 +50,7 @@ func (p *page) runTwo() (leader string) {
 func (p *page) checkPicture() {
 	p.Helper()
 	p.catchUp()
-	// After a write, the Foo is synced again at the end of its write pause, and 2 s later.
+	// A sync with a stale cache, and a Foo that is stalled, add the key with a delay.
 	p.eventually("that nothing happens any more, and no key is delayed", `(() => {
 		const { player } = lab, last = player.steps.findLast((step) => step.stop !== "reflector" && step.kind !== "lease");
 		player.seek(player.steps.length);
@@ -132,7 +132,7 @@ func TestExercises(t *testing.T) {
 		"name": func(p *page) {
 			p.do("acts", "takeName", map[string]string{"name": "taken"})
 			p.do("acts", "rename", map[string]string{"name": "a", "deploymentName": "taken"})
-			p.receive("the delay", `step.kind === "queueAddAfter" && step.why === "stalled"`)
+			p.receive("the delay", `step.kind === "queueAddAfter" && step.why === "ErrResourceExists"`)
 			p.do("acts", "deleteDeployment", map[string]string{"name": "taken"})
 		},
 		"killed": func(p *page) {

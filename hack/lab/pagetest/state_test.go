@@ -124,13 +124,12 @@ func TestState(t *testing.T) {
 			{"kind":"queueAddAfter","key":"default/a","delay":1}
 			{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
 			`pod.delayed.get("default/a").due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + pod.delayed.get("default/a").changes`, "500 ms, 3"},
-		{"each delay of low priority counts, beside that of high priority", `
-			{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"low"}
-			{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low"}
-			{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
-			{"kind":"queueReady","key":"default/a","priority":"high"}
-			{"kind":"queueReady","key":"default/a","priority":"low"}`,
-			`[...pod.delayed.values()].map((delayed) => delayed.due - Date.parse("2026-01-01T12:00:00Z")) + " ms, " + pod.waiting.get("default/a").priority`, "3000 ms, high"},
+		{"a key whose delay has elapsed waits with its changes, and moves up to high priority", `
+			{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"high"}
+			{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"high"}
+			{"kind":"queueAdd","key":"default/a","priority":"low"}
+			{"kind":"queueReady","key":"default/a","priority":"high","merged":"waiting"}`,
+			`[pod.delayed.size, ...((item) => [item.changes, item.priority])(pod.waiting.get("default/a"))].join()`, "0,3,high"},
 		{"the cache is stale until it has the newest resourceVersion", `
 			{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
 			{"kind":"indexerSet","lane":"foos","object":"default/a","resourceVersion":"99"}
@@ -232,7 +231,7 @@ func TestTravel(t *testing.T) {
 		{`{"kind":"queueAdd","key":"default/a","lane":"deployments"}`, "add-deployments: a"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":0.5,"lane":"deployments","why":"rollout of a"}`, "addAfter-deployments: a in 0.5 s"},
 		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"why":"stale"}`, "requeueAfter: AddAfter 1 s"},
-		{`{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"low","why":"end of write pause"}`, "requeueAfter: AddAfter 1 s"},
+		{`{"kind":"queueAddAfter","key":"default/a","delay":0.998765432,"why":"DeploymentRejected"}`, "requeueAfter: AddAfter 0.999 s"},
 		{`{"kind":"sync","result":"read","lane":"foos","object":"default/a"}`, "read-foos: a"},
 		{`{"kind":"sync","result":"same","lane":"foos","object":"default/a"}`, "worker"},
 		{`{"kind":"request","verb":"update","resource":"leases"}`, "api-server"},
