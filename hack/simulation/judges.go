@@ -45,7 +45,7 @@ type knowledge struct {
 	acked    map[string]string    // by target, the resourceVersion in the response to the instance's last write
 	open     map[*Request]string  // the requests without a response, and which Foo each is for
 	failed   map[string]int       // by the name of a Foo, how many requests for it have failed since its status was written; by "", live reads
-	failedAt time.Time            // when the last one has failed
+	failedAt map[string]time.Time // by the name of a Foo, when the last one has failed
 	counts   map[string]int       // of requests and events, for their ids
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 }
@@ -95,11 +95,13 @@ func (i *instance) responded(r *Request, result *object, err error) {
 	_, isAnswer := err.(apierrors.APIStatus)
 	isLiveRead := r.Resource == deployments && r.Verb == "get" && !apierrors.IsNotFound(err)
 	switch {
-	case err == nil && r.Resource == foos && r.IsWrite() && r.sent != i.failedAt: // A sync that has failed may write the status, too.
-		delete(i.failed, foo)
+	case err == nil && r.Resource == foos && r.IsWrite(): // A sync that has failed writes the status, too, at once or after other requests.
+		if r.sent != i.failedAt[foo] && !strings.Contains(string(r.Body), `"reason":"DeploymentFailed"`) {
+			delete(i.failed, foo)
+		}
 	case err != nil && (foo != "" || isLiveRead):
 		i.failed[foo]++
-		i.failedAt = time.Now()
+		i.failedAt[foo] = time.Now()
 		if !isAnswer && r.Resource == foos {
 			delete(i.walk.reporter, foo) // The controller does not know what it has written, if anything.
 		}

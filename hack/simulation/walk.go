@@ -215,7 +215,7 @@ func (w *walk) newInstance() *instance {
 	w.started++
 	i := &instance{walk: w, knowledge: knowledge{
 		since: time.Now(), objects: map[string]known{}, read: map[string]time.Time{}, acked: map[string]string{}, open: map[*Request]string{},
-		again: map[string]time.Time{}, counts: map[string]int{}, failed: map[string]int{},
+		again: map[string]time.Time{}, counts: map[string]int{}, failed: map[string]int{}, failedAt: map[string]time.Time{},
 	}}
 	i.Connection = newConnection(w.server, fmt.Sprintf("instance-%d", w.started), i)
 	i.staleness, w.staleness = w.staleness, nil
