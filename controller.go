@@ -501,9 +501,6 @@ func (c *Controller) report(
 	}
 	reason := foostatus.Reason(failure)
 	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
-	if paused, isPaused := errors.AsType[pacing.PausedError](err); isPaused {
-		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
-	}
 	switch isWritten := err == nil; {
 	case failure == nil && result.err == nil && (result.changed || isWritten &&
 		stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
@@ -511,6 +508,10 @@ func (c *Controller) report(
 	case failure != nil && isWritten && foostatus.Reported(foo, reason) == nil:
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())
 		c.recorder.Event(foo, corev1.EventTypeWarning, reason, failure.Error())
+	}
+	if paused, isPaused := errors.AsType[pacing.PausedError](err); isPaused { // No further failure is counted.
+		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
+		return err
 	}
 	return cmp.Or(result.err, err, failure) // What is retried comes before what stalls the Foo.
 }
