@@ -314,8 +314,10 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) string {
 	result := c.resultOf(err, objectRef)
 	switch result {
-	case metrics.Success, metrics.Stalled: // What is stalled is retried after the pause that report has found.
+	case metrics.Success:
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
+	case metrics.Stalled: // It is retried when report has said.
+		c.workqueue.Forget(objectRef)
 	case metrics.Stale:
 		c.workqueue.AddAfter(objectRef, staleCacheDelay)
 	case metrics.Conflict:
