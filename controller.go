@@ -503,9 +503,10 @@ func (c *Controller) report(
 	}
 	reason := foostatus.Reason(failure)
 	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
-	switch isWritten := err == nil; {
-	case failure == nil && result.err == nil && (result.changed || isWritten &&
-		stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
+	isObserved, isWritten := foo.Status.ObservedGeneration == foo.Generation, err == nil
+	switch { // A new generation is synced when that is written, so that there is no second event then.
+	case failure == nil && result.err == nil && (result.changed && (isObserved || isWritten) ||
+		isWritten && stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	case failure != nil && isWritten && foostatus.Reported(foo, reason) == nil:
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())

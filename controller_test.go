@@ -275,7 +275,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "generation without a change", given: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, events: syncedEvent, ready: isAvailable},
 		{name: "transient error of the status", given: objects{newFoo()}, responses: responses{updateStatus: unavailable},
-			requests: []string{createDeployment, updateStatus}, err: noLeader, events: syncedEvent},
+			requests: []string{createDeployment, updateStatus}, err: noLeader},
 		{name: "Foo deleted meanwhile", given: objects{newFoo(progressing), ours}, responses: responses{updateStatus: notFound, getFoo: notFound},
 			requests: []string{updateStatus, getFoo}, err: "not found", ready: isProgressing},
 
@@ -563,7 +563,7 @@ func TestCorrectionOfOthersResetsPause(t *testing.T) {
 	})
 }
 
-// That a status cannot be written yet does not cost the event about what was written.
+// That a status cannot be written yet neither costs the event about what was written nor adds another one.
 func TestSyncedWithoutStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newDeploymentFor(newFoo(), available)
@@ -574,6 +574,17 @@ func TestSyncedWithoutStatus(t *testing.T) {
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "not written before the end of a pause")
+		f.verifyEvents(t, syncedEvent)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.responses[updateStatus] = conflict
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "has been modified")
+		f.fillCaches(t)
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "not written before the end of a pause")
+		delete(f.responses, updateStatus)
+		advance(time.Second)
+		must(t, f.syncHandler(t.Context(), objectRef))
 		f.verifyEvents(t, syncedEvent)
 	})
 }
