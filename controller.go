@@ -29,7 +29,6 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
@@ -40,7 +39,6 @@ import (
 	"k8s.io/sample-controller/pkg/metrics"
 	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/pacing"
 	"k8s.io/sample-controller/pkg/priorityqueue"
 )
 
@@ -50,8 +48,8 @@ const (
 	MessageResourceSynced = "Foo synced successfully"
 	SuccessPruned         = "Pruned"
 	MessageResourcePruned = "Deployment %q deleted: it is superseded by %q"
-	ErrResourceExists     = foostatus.ErrResourceExists
-	MessageResourceExists = foostatus.MessageResourceExists
+	ErrResourceExists     = control.ErrResourceExists
+	MessageResourceExists = control.MessageResourceExists
 )
 
 const (
@@ -74,13 +72,14 @@ type Controller struct {
 	deploymentsSynced cache.DoneChecker
 	foosLister        listers.FooLister
 	foosSynced        cache.DoneChecker
-	owners            *ownership.Index
+	owned             *ownership.Index[*appsv1.Deployment]  // by the UID of the Foo
+	waiting           *ownership.Index[*samplev1alpha1.Foo] // by the name of the Deployment
 
 	// workqueue holds the namespace/name of each Foo that has to be synced, once.
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
-	consistencyStore *consistency.Store
-	pacer            *pacing.Pacer
+	consistencyStore *control.ConsistencyStore
 	control          *control.Control
+	deployments      control.Owned[*appsv1.Deployment]
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
 	logger           klog.Logger
@@ -100,11 +99,13 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	consistencyStore := consistency.NewStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
+	consistencyStore := control.NewConsistencyStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
-	pacer := &pacing.Pacer{}
+	requests := &control.Control{
+		FooClient: sampleclientset, ConsistencyStore: consistencyStore, FieldManager: FieldManager,
+	}
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -112,13 +113,18 @@ func NewController(
 		sampleclientset:   sampleclientset,
 		deploymentsLister: deploymentInformer.Lister(),
 		foosLister:        fooInformer.Lister(),
-		owners:            ownership.NewIndex(deployments, foos),
-		workqueue:         priorityqueue.New[cache.ObjectName]("foos"),
-		consistencyStore:  consistencyStore,
-		pacer:             pacer,
-		control: &control.Control{
-			KubeClient: kubeclientset, FooClient: sampleclientset,
-			ConsistencyStore: consistencyStore, Pacer: pacer, FieldManager: FieldManager,
+		owned:             ownership.NewControllerIndex(deployments),
+		waiting: ownership.NewIndex(foos, "deploymentName", func(foo *samplev1alpha1.Foo) string {
+			return cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()
+		}),
+		workqueue:        priorityqueue.New[cache.ObjectName]("foos"),
+		consistencyStore: consistencyStore,
+		control:          requests,
+		deployments: control.Owned[*appsv1.Deployment]{
+			Control: requests, Kind: "Deployment", Resource: appsv1.Resource("deployments"),
+			Client: func(namespace string) control.Client[*appsv1.Deployment] {
+				return kubeclientset.AppsV1().Deployments(namespace)
+			},
 		},
 		eventBroadcaster: eventBroadcaster,
 		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
@@ -164,7 +170,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
-	go c.pacer.Run(ctx)
+	go c.control.Run(ctx)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -210,12 +216,15 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	}
 }
 
-// addDeployment enqueues the Foo of a new Deployment. For the initial list, addFoo enqueues all Foos.
+// addDeployment enqueues the Foo of a new Deployment, and those that desire its name. For the initial list, addFoo
+// enqueues all Foos.
 func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
 	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
 		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
 	if !isInInitialList {
 		c.handleObject(deployment)
+		// What was created may have changed hands before a relist shows it for the first time.
+		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	}
 }
 
@@ -252,10 +261,10 @@ func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 	c.enqueueWaiting(objectRef)
 }
 
-// enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free now.
+// enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free or taken now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	for _, foo := range c.owners.FoosByDeploymentName(deployment) {
-		c.enqueueFoo(foo, "Deployment of the desired name was deleted or has another controller")
+	for _, foo := range c.waiting.Get(deployment.String()) {
+		c.enqueueFoo(foo, "Deployment of the desired name was added or deleted, or has another controller")
 	}
 }
 
@@ -331,12 +340,12 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 
 // resultOf returns the result of a sync, as the metrics have it, that returned err.
 func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
-	_, isStalled := errors.AsType[*foostatus.StalledError](err)
-	_, isPaused := errors.AsType[pacing.PausedError](err)
+	_, isStalled := errors.AsType[control.StalledError](err)
 	switch {
 	case err == nil:
 		return metrics.Success
-	case errors.Is(err, consistency.ErrStale), errors.Is(err, election.ErrNotLeading), isPaused:
+	case errors.Is(err, control.ErrStale), errors.Is(err, control.ErrStatusPaused),
+		errors.Is(err, election.ErrNotLeading):
 		return metrics.Stale
 	case isStalled:
 		return metrics.Stalled
@@ -375,109 +384,65 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	superseded := c.owners.Superseded(foo)
+	superseded := c.owned.Superseded(foo, foo.Spec.DeploymentName)
 	result := c.syncDeployment(ctx, foo, superseded)
-	switch kind := c.resultOf(result.err, objectRef); {
-	case kind == metrics.Stale, kind == metrics.Conflict && result.deployment != nil:
-		return result.err // What was read from the caches is not what there is.
+	switch kind := c.resultOf(result.Err, objectRef); {
+	case kind == metrics.Stale, kind == metrics.Conflict && result.Object != nil:
+		return result.Err // What was read from the caches is not what there is.
 	}
 	c.pruneDeployments(ctx, foo, &result, superseded)
 	return c.report(ctx, foo, result, superseded)
 }
 
-// syncResult is what a sync found and did.
-type syncResult struct {
-	deployment *appsv1.Deployment      // That of the desired name, or nil if there is none that the Foo controls.
-	changed    bool                    // Did this sync create or patch the Deployment?
-	stalled    *foostatus.StalledError // What a user has to act on, or nil.
-	err        error                   // What is retried, or nil.
-}
-
 // syncDeployment creates or patches the Deployment of a Foo if it differs from the desired state.
 func (c *Controller) syncDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
-) (result syncResult) {
+) control.Result[*appsv1.Deployment] {
 	name := foo.Spec.DeploymentName
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, name))
 	ctx = klog.NewContext(ctx, logger)
+	set := func(deployment *appsv1.Deployment) { setDesiredState(deployment, foo, c.image) }
 	found, err := c.deploymentsLister.Deployments(foo.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		logger.V(4).Info("Deployment is not in the cache") // Then found is nil.
+		logger.V(4).Info("Deployment is not in the cache")
+		desired := newDeployment(foo, c.image)
+		if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
+			desired.Spec.Replicas = new(foostatus.DesiredReplicas(superseded[0]))
+		}
+		return c.deployments.Create(ctx, foo, desired, set)
 	case err != nil:
-		return syncResult{err: err}
-	case !metav1.IsControlledBy(found, foo):
-		return syncResult{stalled: foostatus.NameConflict(name)}
-	case found.DeletionTimestamp != nil:
-		logger.V(4).Info("Deployment is being deleted; waiting until its name is free")
-		return syncResult{deployment: found, stalled: foostatus.Overridden(foo, foostatus.Differences{}, 0)}
+		return control.Result[*appsv1.Deployment]{Err: err}
 	default:
-		logger.V(4).Info("Read Deployment from cache", "resourceVersion", found.ResourceVersion)
+		return c.deployments.Patch(ctx, foo, found, set)
 	}
-
-	result.deployment = found
-	differences := c.compare(foo, found, superseded)
-	if !differences.Exist() {
-		logger.V(4).Info("Deployment is in its desired state")
-		result.stalled = c.overridden(foo, differences)
-		return result
-	}
-	logger.V(4).Info("Deployment differs from its desired state", "differences", differences)
-	stored, err := c.control.CreateOrPatchDeployment(ctx, foo, found, differences.Desired)
-	paused, isPaused := errors.AsType[pacing.PausedError](err)
-	switch {
-	case errors.Is(err, control.ErrNotControlled):
-		result.stalled = foostatus.NameConflict(name)
-	case isPaused && paused.Rejection != "":
-		result.stalled = foostatus.Rejected(paused.Rejection, paused.RetryAfter)
-	case isPaused: // What was written is not there any more, or was not all.
-		result.stalled = foostatus.Overridden(foo, differences, paused.RetryAfter)
-	case err != nil:
-		result.err = err
-	default:
-		result.deployment, result.changed = stored, true
-		result.stalled = c.overridden(foo, c.compare(foo, stored, superseded))
-	}
-	return result
-}
-
-// overridden returns what stalls a Foo because others change what was written: the differences that are left or,
-// until the desired state is held, what the status reports already.
-func (c *Controller) overridden(foo *samplev1alpha1.Foo, left foostatus.Differences) *foostatus.StalledError {
-	if left.Exist() {
-		paused, _ := c.pacer.When(foo, left.Desired)
-		return foostatus.Overridden(foo, left, paused.RetryAfter)
-	}
-	if untilHeld := c.pacer.UntilHeld(foo, left.Found); untilHeld > 0 {
-		return foostatus.Overridden(foo, left, untilHeld)
-	}
-	c.pacer.Reset(foo, left.Found)
-	return nil
 }
 
 // pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
 // one can take over.
 func (c *Controller) pruneDeployments(
-	ctx context.Context, foo *samplev1alpha1.Foo, result *syncResult, superseded []*appsv1.Deployment,
+	ctx context.Context, foo *samplev1alpha1.Foo, result *control.Result[*appsv1.Deployment],
+	superseded []*appsv1.Deployment,
 ) {
-	current := result.deployment
-	if len(superseded) > 0 && (current == nil || !foostatus.CanTakeOver(foo, current)) {
+	current := result.Object
+	canTakeOver := func(d *appsv1.Deployment) bool { return foostatus.CanTakeOver(foo, d) }
+	if len(superseded) > 0 && (current == nil || !canTakeOver(current)) {
 		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
 			"deployment", klog.KObj(superseded[0]))
 		return
 	}
 	for _, old := range superseded { // Each by itself: one whose deletion fails does not hold back another.
 		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(old)))
-		err := c.control.DeleteDeployment(ctx, foo, old, current)
-		paused, isPaused := errors.AsType[pacing.PausedError](err)
+		err := c.deployments.Delete(ctx, foo, old, current, canTakeOver)
+		stalled, isStalled := errors.AsType[control.StalledError](err)
 		switch {
 		case err == nil:
 			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
-		case !isPaused:
-			result.err = cmp.Or(result.err, err)
-		case paused.Rejection != "":
-			c.workqueue.AddAfter(cache.MetaObjectToName(foo), paused.RetryAfter)
-			result.stalled = cmp.Or(result.stalled, foostatus.Rejected(paused.Rejection, paused.RetryAfter))
+		case isStalled:
+			c.workqueue.AddAfter(cache.MetaObjectToName(foo), stalled.RetryAfter)
+			result.Stalled = cmp.Or(result.Stalled, stalled)
+		default:
+			result.Err = cmp.Or(result.Err, err)
 		}
 	}
 }
@@ -485,54 +450,38 @@ func (c *Controller) pruneDeployments(
 // report updates the status of a Foo with what a sync found, whether or not its writes have succeeded, and records
 // an event about what has changed. It returns the error of the sync.
 func (c *Controller) report(
-	ctx context.Context, foo *samplev1alpha1.Foo, result syncResult, superseded []*appsv1.Deployment,
+	ctx context.Context, foo *samplev1alpha1.Foo, result control.Result[*appsv1.Deployment],
+	superseded []*appsv1.Deployment,
 ) error {
-	objectRef, deployment := cache.MetaObjectToName(foo), result.deployment
+	objectRef, deployment := cache.MetaObjectToName(foo), result.Object
 	if deployment == nil && len(superseded) > 0 { // It keeps serving until it can be replaced.
 		deployment = superseded[max(0, slices.IndexFunc(superseded, foostatus.IsAvailable))]
 	}
-	var failure error // What is reported. The interface of a nil pointer would not be nil.
+	var stalled error
+	reason, message := result.Stalled.Reason, result.Stalled.Message
 	switch {
-	case result.stalled != nil:
-		failure = result.stalled
-		after := cmp.Or(result.stalled.RetryAfter, takenNameDelay)
-		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", result.stalled.Reason, "after", after)
+	case reason != "":
+		stalled = result.Stalled
+		after := cmp.Or(result.Stalled.RetryAfter, takenNameDelay)
+		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", reason, "after", after)
 		c.workqueue.AddAfter(objectRef, after)
-	case c.resultOf(result.err, objectRef) == metrics.Error:
-		failure = result.err
+	case c.resultOf(result.Err, objectRef) == metrics.Error:
+		reason, message = foostatus.DeploymentFailed, result.Err.Error()
 	}
-	reason := foostatus.Reason(failure)
-	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, failure))
+	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, reason, message))
 	isObserved, isWritten := foo.Status.ObservedGeneration == foo.Generation, err == nil
 	switch { // A new generation is synced when that is written, so that there is no second event then.
-	case failure == nil && result.err == nil && (result.changed && (isObserved || isWritten) ||
+	case reason == "" && result.Err == nil && (result.Changed && (isObserved || isWritten) ||
 		isWritten && stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
-	case failure != nil && isWritten && foostatus.Reported(foo, reason) == nil:
-		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", failure.Error())
-		c.recorder.Event(foo, corev1.EventTypeWarning, reason, failure.Error())
+	case reason != "" && isWritten && control.Reported(foo, reason) == nil:
+		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", message)
+		c.recorder.Event(foo, corev1.EventTypeWarning, reason, message)
 	}
-	if paused, isPaused := errors.AsType[pacing.PausedError](err); isPaused { // No further failure is counted.
-		c.workqueue.AddAfter(objectRef, paused.RetryAfter)
-		return err
+	if errors.Is(err, control.ErrStatusPaused) {
+		return err // The status is what is retried next, and no further failure is counted.
 	}
-	return cmp.Or(result.err, err, failure) // What is retried comes before what stalls the Foo.
-}
-
-// compare returns how a Deployment, or nil if none was found, differs from what a Foo desires.
-func (c *Controller) compare(
-	foo *samplev1alpha1.Foo, found *appsv1.Deployment, superseded []*appsv1.Deployment,
-) foostatus.Differences {
-	if found != nil {
-		desired := found.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
-		setDesiredState(desired, foo, c.image)
-		return foostatus.Differences{Found: found, Desired: desired}
-	}
-	desired := newDeployment(foo, c.image)
-	if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
-		desired.Spec.Replicas = new(foostatus.DesiredReplicas(superseded[0]))
-	}
-	return foostatus.Differences{Desired: desired}
+	return cmp.Or(result.Err, err, stalled) // What is retried comes before what stalls the Foo.
 }
 
 // newDeployment returns a Foo's Deployment. The garbage collector and handleObject need its owner reference.

@@ -31,9 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	kubeinformers "k8s.io/client-go/informers"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
-	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -44,7 +42,7 @@ import (
 
 	"k8s.io/sample-controller/hack/simulation"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
@@ -118,7 +116,7 @@ func TestSyncHandler(t *testing.T) {
 	)
 	overridden := func(object metav1.Object) {
 		foo := object.(*samplev1alpha1.Foo)
-		foo.Status = foostatus.New(foo, drifted, &foostatus.StalledError{Reason: foostatus.DeploymentOverridden, Message: replicasOverridden})
+		foo.Status = foostatus.New(foo, drifted, "DeploymentOverridden", replicasOverridden)
 	}
 	extended := func(object metav1.Object) {
 		object.GetLabels()["team"] = "a"
@@ -167,7 +165,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "Deployment deleted by others", given: objects{newFoo(observed)},
 			requests: []string{getFoo, createDeployment, updateStatus}, events: syncedEvent, ready: isProgressing},
 		{name: "Deployment deleted, Foo too", given: objects{newFoo(observed)}, responses: responses{getFoo: notFound},
-			requests: []string{getFoo}, err: consistency.ErrStale.Error(), ready: isAvailable},
+			requests: []string{getFoo}, err: control.ErrStale.Error(), ready: isAvailable},
 		{name: "Deployment deleted, live read forbidden", given: objects{newFoo(observed)}, responses: responses{getFoo: forbidden},
 			requests: []string{getFoo, updateStatus}, err: "forbidden", events: failedEvent + rbac, ready: isFailed, status: noReplicas},
 		{name: "Deployment deleted, creation fails", given: objects{newFoo(observed)}, responses: responses{createDeployment: unavailable},
@@ -176,7 +174,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{createDeployment, updateStatus}, err: "terminated", ready: isProgressing, status: noReplicas},
 		{name: "exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
-			requests:  []string{createDeployment, getDeployment}, err: consistency.ErrStale.Error()},
+			requests:  []string{createDeployment, getDeployment}, err: control.ErrStale.Error()},
 		{name: "another exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(newDeploymentFor(newFoo(withUID("another-uid"))))},
 			requests:  []string{createDeployment, getDeployment, updateStatus}, err: notManaged, events: conflictEvent, ready: isConflicting},
@@ -458,7 +456,7 @@ func TestPauseEndsWithItsObject(t *testing.T) {
 		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "in 500ms") // The status is updated half a second after the last update.
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago") // The status is updated later.
 		f.verifyRequests(t, getFoo, createDeployment)
 	})
 }
@@ -573,7 +571,7 @@ func TestSyncedWithoutStatus(t *testing.T) {
 		f.verifyEvents(t, deniedEvent)
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "not written before the end of a pause")
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago")
 		f.verifyEvents(t, syncedEvent)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -581,7 +579,7 @@ func TestSyncedWithoutStatus(t *testing.T) {
 		f.responses[updateStatus] = conflict
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "has been modified")
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "not written before the end of a pause")
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago")
 		delete(f.responses, updateStatus)
 		advance(time.Second)
 		must(t, f.syncHandler(t.Context(), objectRef))
@@ -691,7 +689,7 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 	f.foosIndexer.Bookmark("10")
 	f.consistencyStore.WroteAt(objectRef, fooResource, "11")
 	f.foosLister = listers.NewFooLister(racingIndexer{f.foosIndexer, func() { f.foosIndexer.Bookmark("11") }})
-	verifyError(t, f.syncHandler(t.Context(), objectRef), consistency.ErrStale.Error())
+	verifyError(t, f.syncHandler(t.Context(), objectRef), control.ErrStale.Error())
 	f.verifyRequests(t)
 }
 
@@ -745,10 +743,11 @@ func TestHandlers(t *testing.T) {
 		{"Foo deleted", deleteFoo(informersv1alpha1.DeletedFoo{OptionalObj: newFoo()}), high},
 		{"tombstone of a Foo", deleteFoo(informersv1alpha1.DeletedFoo{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/example-foo"}}), high},
 
-		{"Deployment added", add(ours), high},
+		{"Deployment added", add(ours), both},
 		{"Deployment of the initial list", func(f *fixture) { f.addDeployment(ours, true) }, none},
-		{"not controlled", add(another), none},
-		{"earlier Foo", add(newDeploymentFor(newFoo(withUID("earlier-uid")))), none},
+		{"not controlled", add(another), both}, // A Foo may have created it, and lost it before it was seen.
+		{"earlier Foo", add(newDeploymentFor(newFoo(withUID("earlier-uid")))), both},
+		{"not controlled, of another name", add(newDeploymentFor(newFoo(), superseded, notControlled)), none},
 		{"Deployment changed", update(ours, ours8), high},
 		{"status of the Deployment changed", update(ours, newDeploymentFor(newFoo(), available, v8)), none}, // It is enqueued later.
 		{"Deployment resynced", update(ours, ours), none},
@@ -958,15 +957,11 @@ func TestRunDrains(t *testing.T) {
 	})
 }
 
-// hangingClient is a clientset whose creations of Deployments last until their context is done.
+// hangingClient is a client whose requests hang until they are cancelled.
 type hangingClient struct {
-	kubernetes.Interface
-	typedappsv1.AppsV1Interface
-	typedappsv1.DeploymentInterface
+	control.Client[*appsv1.Deployment]
 }
 
-func (c hangingClient) AppsV1() typedappsv1.AppsV1Interface                { return c }
-func (c hangingClient) Deployments(string) typedappsv1.DeploymentInterface { return c }
 func (hangingClient) Create(ctx context.Context, _ *appsv1.Deployment, _ metav1.CreateOptions) (*appsv1.Deployment, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -977,7 +972,7 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t)
 		f.shutdownTimeout = time.Minute
-		f.control.KubeClient = hangingClient{Interface: f.kubeClient}
+		f.deployments.Client = func(string) control.Client[*appsv1.Deployment] { return hangingClient{} }
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()
@@ -1172,7 +1167,7 @@ func available(object metav1.Object) {
 func observing(deployment *appsv1.Deployment) option {
 	return func(object metav1.Object) {
 		foo := object.(*samplev1alpha1.Foo)
-		foo.Status = foostatus.New(foo, deployment, nil)
+		foo.Status = foostatus.New(foo, deployment, "", "")
 	}
 }
 

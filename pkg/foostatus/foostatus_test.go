@@ -4,7 +4,6 @@
 package foostatus
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -59,7 +57,6 @@ func newFoo() *samplev1alpha1.Foo {
 }
 
 func TestNew(t *testing.T) {
-	conflict := &StalledError{Reason: "ErrResourceExists", Message: "the name is taken"}
 	deadlineExceeded := appsv1.DeploymentCondition{
 		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
 	}
@@ -67,7 +64,7 @@ func TestNew(t *testing.T) {
 	superseded.Name = "superseded"
 	for name, test := range map[string]struct {
 		deployment *appsv1.Deployment
-		err        error
+		failure    string
 
 		ready         metav1.ConditionStatus
 		reason        string
@@ -91,7 +88,7 @@ func TestNew(t *testing.T) {
 			wantReplicas: 2, wantAvailable: 1, wantSelector: selector,
 		},
 		"failed": {
-			deployment: newDeployment(newStatus(3, 2, 2, 2)), err: errors.New("etcd has no leader"),
+			deployment: newDeployment(newStatus(3, 2, 2, 2)), failure: "DeploymentFailed",
 			ready: metav1.ConditionFalse, reason: "DeploymentFailed", transitioned: true,
 			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
@@ -104,18 +101,18 @@ func TestNew(t *testing.T) {
 			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
 		"stalled without a Deployment": {
-			err:   conflict,
-			ready: metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
+			failure: "ErrResourceExists",
+			ready:   metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
 		},
 		"stalled with a Deployment": {
-			deployment: newDeployment(newStatus(3, 2, 2, 2)), err: conflict,
+			deployment: newDeployment(newStatus(3, 2, 2, 2)), failure: "ErrResourceExists",
 			ready: metav1.ConditionFalse, reason: "ErrResourceExists", isStalled: true, transitioned: true,
 			wantReplicas: 2, wantAvailable: 2, wantSelector: selector,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			foo := newFoo()
-			status := New(foo, test.deployment, test.err)
+			status := New(foo, test.deployment, test.failure, "why")
 			if !reflect.DeepEqual(foo, newFoo()) {
 				t.Error("New() changed the cached Foo")
 			}
@@ -142,7 +139,7 @@ func TestNew(t *testing.T) {
 				t.Error("a condition of another controller is lost")
 			}
 			foo.Status = status
-			if recovered := New(foo, newDeployment(newStatus(3, 2, 2, 2)), nil); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
+			if recovered := New(foo, newDeployment(newStatus(3, 2, 2, 2)), "", ""); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
 				t.Error("Stalled remains once the Deployment is available")
 			}
 		})
@@ -217,7 +214,7 @@ func TestPausedRollout(t *testing.T) {
 		if got := reason + ": " + message; got != test.want {
 			t.Errorf("%s: rolloutStatus() = %q, want %q", name, got, test.want)
 		}
-		status := New(newFoo(), deployment, nil)
+		status := New(newFoo(), deployment, "", "")
 		if got, want := meta.FindStatusCondition(status.Conditions, "Stalled") != nil, reason == DeploymentPaused; got != want {
 			t.Errorf("%s: Stalled: %v, want %v", name, got, want)
 		}
@@ -252,117 +249,23 @@ func TestCanTakeOver(t *testing.T) {
 	}
 }
 
-func TestOverridden(t *testing.T) {
-	desired := func() *appsv1.Deployment {
-		deployment := newDeployment(appsv1.DeploymentStatus{})
-		deployment.Labels = map[string]string{"app": "nginx", "controller": "example-foo"}
-		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "sidecar"}, {Name: "nginx", Image: "nginx:latest"}}
-		return deployment
-	}
-	for name, test := range map[string]struct {
-		change func(*appsv1.Deployment)
-		want   string
-	}{
-		"replicas":    {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(5)) }, "spec.replicas: desired 2, found 5"},
-		"no replicas": {func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, "spec.replicas: desired 2, found nothing"},
-		"image of the second container": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "apache" },
-			`spec.template.spec.containers[nginx].image: desired "nginx:latest", found "apache"`},
-		"order of containers": {func(d *appsv1.Deployment) {
-			containers := d.Spec.Template.Spec.Containers
-			containers[0], containers[1] = containers[1], containers[0]
-		}, ""},
-		"label": {func(d *appsv1.Deployment) { d.Labels["app"] = "other" }, `metadata.labels.app: desired "nginx", found "other"`},
-		"several": {func(d *appsv1.Deployment) {
-			d.Labels = map[string]string{"team": "a"}
-			d.Spec.Replicas = new(int32(5))
-		}, `metadata.labels.app: desired "nginx", found nothing; metadata.labels.controller: desired "example-foo", found nothing; ` +
-			"spec.replicas: desired 2, found 5"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := desired()
-			test.change(found)
-			if got := Overridden(newFoo(), Differences{found, desired()}, 0); got.Reason != "DeploymentOverridden" || got.Message != test.want || got.Error() != test.want {
-				t.Errorf("Overridden() = %s %q, want %q", got.Reason, got.Message, test.want)
-			}
-		})
-	}
-	if got := Overridden(newFoo(), Differences{nil, desired()}, 0); !strings.Contains(got.Message, `Deployment "example": desired, found nothing`) {
-		t.Errorf("Overridden() = %q without a Deployment", got.Message)
-	}
-}
-
-func TestReported(t *testing.T) {
-	overridden := &StalledError{Reason: DeploymentOverridden, Message: "spec.replicas: desired 2, found 5"}
-	for name, test := range map[string]struct {
-		change func(*samplev1alpha1.Foo)
-		want   bool
-	}{
-		"reported":           {func(*samplev1alpha1.Foo) {}, true},
-		"another generation": {func(foo *samplev1alpha1.Foo) { foo.Generation = 4 }, false},
-		"no status":          {func(foo *samplev1alpha1.Foo) { foo.Status = samplev1alpha1.FooStatus{} }, false},
-		"another reason": {func(foo *samplev1alpha1.Foo) {
-			foo.Status = New(foo, nil, &StalledError{Reason: DeploymentRejected, Message: overridden.Message})
-		}, false},
-	} {
-		foo := newFoo()
-		foo.Status = New(foo, nil, overridden)
-		test.change(foo)
-		got := Reported(foo, DeploymentOverridden)
-		if (got != nil) != test.want || got != nil && (got.Reason != overridden.Reason || got.Message != overridden.Message) {
-			t.Errorf("%s: Reported() = %v, want it: %v", name, got, test.want)
-		}
-		if again := Overridden(foo, Differences{&appsv1.Deployment{}, &appsv1.Deployment{}}, time.Second); (again != nil) != test.want ||
-			again != nil && (again.Message != overridden.Message || again.RetryAfter != time.Second) {
-			t.Errorf("%s: Overridden() = %v without differences, want what is reported: %v", name, again, test.want)
-		}
-	}
-}
-
 func TestLongMessageIsTruncated(t *testing.T) {
 	long := strings.Repeat("a", 40000)
-	found, desired, failing := &appsv1.Deployment{}, &appsv1.Deployment{}, &appsv1.Deployment{}
-	found.Labels, desired.Labels = map[string]string{"app": long}, map[string]string{"app": "nginx"}
+	failing := &appsv1.Deployment{}
 	failing.Status.Conditions = []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: long},
 	}
 	failing.Name = newFoo().Spec.DeploymentName
 	for name, status := range map[string]samplev1alpha1.FooStatus{
-		"rejection":  New(newFoo(), nil, Rejected(long, 0)),
-		"multi-byte": New(newFoo(), nil, Rejected(strings.Repeat("ü", 20000), 0)),
-		"override":   New(newFoo(), nil, Overridden(newFoo(), Differences{found, desired}, 0)),
-		"rollout":    New(newFoo(), failing, nil),
+		"rejection":  New(newFoo(), nil, "DeploymentRejected", long),
+		"multi-byte": New(newFoo(), nil, "DeploymentRejected", strings.Repeat("ü", 20000)),
+		"rollout":    New(newFoo(), failing, "", ""),
 	} {
 		for _, condition := range []string{samplev1alpha1.ConditionReady, samplev1alpha1.ConditionStalled} {
 			message := meta.FindStatusCondition(status.Conditions, condition).Message
 			if len(message) > 32768 || len(message) < 32760 || !utf8.ValidString(message) {
 				t.Errorf("%s: %s has a message of %d bytes, want at most 32768 and valid UTF-8", name, condition, len(message))
 			}
-		}
-	}
-}
-
-// What the API server takes for equal is no difference: it stores a quantity in its canonical form, and no empty list.
-func TestNoDifferences(t *testing.T) {
-	container := func(cpu string, args []string) *appsv1.Deployment {
-		return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Args: args, Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-			}}},
-		}}}}
-	}
-	stored := container("1", nil)
-	for name, test := range map[string]struct {
-		desired *appsv1.Deployment
-		want    bool
-	}{
-		"same":             {container("1", nil), false},
-		"quantity":         {container("1000m", nil), false},
-		"empty list":       {container("1", []string{}), false},
-		"another quantity": {container("1001m", nil), true},
-		"another list":     {container("1", []string{"-v"}), true},
-	} {
-		if got := (Differences{stored, test.desired}).Exist(); got != test.want {
-			t.Errorf("%s: Exist() = %v, want %v", name, got, test.want)
 		}
 	}
 }

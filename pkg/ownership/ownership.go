@@ -8,35 +8,17 @@ import (
 	"cmp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions/samplecontroller/v1alpha1"
 	listers "k8s.io/sample-controller/pkg/generated/listers/samplecontroller/v1alpha1"
 )
 
 // FooKind is the group, version and kind in owner references to a Foo.
 var FooKind = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
-
-const byFooUID, byDeploymentName = "fooUID", "deploymentName"
-
-var deploymentIndexers = appsinformers.DeploymentIndexers{
-	byFooUID: func(deployment *appsv1.Deployment) ([]string, error) {
-		if controllerRef := ControllerRef(deployment); controllerRef != nil {
-			return []string{string(controllerRef.UID)}, nil
-		}
-		return nil, nil
-	},
-}
-
-var fooIndexers = informers.FooIndexers{byDeploymentName: func(foo *samplev1alpha1.Foo) ([]string, error) {
-	return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
-}}
 
 // ControllerRef returns the controller reference of an object if it refers to a Foo, of any version, or nil.
 func ControllerRef(object metav1.Object) *metav1.OwnerReference {
@@ -60,36 +42,56 @@ func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev
 	return foo
 }
 
-// Index finds Deployments by the UID of the Foo that controls them, and Foos by the name of their Deployment.
-type Index struct {
-	deployments cache.TypedIndexer[*appsv1.Deployment]
-	foos        cache.TypedIndexer[*samplev1alpha1.Foo]
+// Index finds objects of one kind by a value that is computed from each.
+type Index[T metav1.Object] struct {
+	name    string
+	indexer cache.TypedIndexer[T]
 }
 
-// NewIndex adds the indexes to the informers, unless they have them already from another controller.
-func NewIndex(deployments appsinformers.DeploymentIndexInformer, foos informers.FooIndexInformer) *Index {
-	// This fails if an informer has the index already. If it has none, the first use of the index panics.
-	_, _ = deployments.AddTypedIndexers(deploymentIndexers), foos.AddTypedIndexers(fooIndexers)
-	return &Index{deployments.GetTypedIndexer(), foos.GetTypedIndexer()}
+// Informer is what an index needs of the typed informer of a kind.
+type Informer[T any] interface {
+	AddTypedIndexers(indexers cache.TypedIndexers[T]) error
+	GetTypedIndexer() cache.TypedIndexer[T]
 }
 
-// Superseded returns the Deployments that a Foo controls under other names than spec.deploymentName, newest
-// first, without those that are being deleted.
-func (i *Index) Superseded(foo *samplev1alpha1.Foo) []*appsv1.Deployment {
-	controlled, err := i.deployments.ByTypedIndex(byFooUID, string(foo.UID))
-	utilruntime.Must(err) // NewIndex has added the index.
-	superseded := slices.DeleteFunc(controlled, func(d *appsv1.Deployment) bool {
-		return d.Namespace != foo.Namespace || d.Name == foo.Spec.DeploymentName || d.DeletionTimestamp != nil
+// NewIndex adds an index to an informer, unless it has it already from another controller. valueOf returns the
+// value of an object, or "" if it has none.
+func NewIndex[T metav1.Object](informer Informer[T], name string, valueOf func(T) string) *Index[T] {
+	// This fails if the informer has the index already. If it has none, the first use of the index panics.
+	_ = informer.AddTypedIndexers(cache.TypedIndexers[T]{name: func(object T) ([]string, error) {
+		if value := valueOf(object); value != "" {
+			return []string{value}, nil
+		}
+		return nil, nil
+	}})
+	return &Index[T]{name, informer.GetTypedIndexer()}
+}
+
+// NewControllerIndex returns an index of the objects that Foos control, by the UID of the Foo.
+func NewControllerIndex[T metav1.Object](informer Informer[T]) *Index[T] {
+	return NewIndex(informer, "fooUID", func(object T) string {
+		if ref := ControllerRef(object); ref != nil {
+			return string(ref.UID)
+		}
+		return ""
 	})
-	slices.SortFunc(superseded, func(a, b *appsv1.Deployment) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// Get returns the objects that have a value.
+func (i *Index[T]) Get(value string) []T {
+	objects, err := i.indexer.ByTypedIndex(i.name, value)
+	utilruntime.Must(err) // NewIndex has added the index.
+	return objects
+}
+
+// Superseded returns the objects of a controller index that a Foo controls under other names than the desired one,
+// newest first, without those that are being deleted.
+func (i *Index[T]) Superseded(foo *samplev1alpha1.Foo, desired string) []T {
+	superseded := slices.DeleteFunc(i.Get(string(foo.UID)), func(object T) bool {
+		return object.GetNamespace() != foo.Namespace || object.GetName() == desired || object.GetDeletionTimestamp() != nil
+	})
+	slices.SortFunc(superseded, func(a, b T) int {
+		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return superseded
-}
-
-// FoosByDeploymentName returns the Foos in a Deployment's namespace whose spec.deploymentName is its name.
-func (i *Index) FoosByDeploymentName(deployment cache.ObjectName) []*samplev1alpha1.Foo {
-	foos, err := i.foos.ByTypedIndex(byDeploymentName, deployment.String())
-	utilruntime.Must(err) // NewIndex has added the index.
-	return foos
 }

@@ -32,23 +32,23 @@ func newDeployment(namespace, name string, created int64, foo *samplev1alpha1.Fo
 	}}
 }
 
-// newIndex returns the second index of informers with the given objects.
-func newIndex(t *testing.T, objects ...any) *Index {
+// newIndex returns the second index of an informer with the given objects.
+func newIndex(t *testing.T, deployments ...any) *Index[*appsv1.Deployment] {
 	t.Helper()
-	deployments := appsinformers.NewTypedDeploymentInformer(nil, "", 0, nil)
-	foos := informers.NewTypedFooInformer(nil, "", 0, nil)
-	NewIndex(deployments, foos)
-	index := NewIndex(deployments, foos)
+	informer := appsinformers.NewTypedDeploymentInformer(nil, "", 0, nil)
+	NewControllerIndex(informer)
+	index := NewControllerIndex(informer)
+	add(t, informer.GetIndexer(), deployments...)
+	return index
+}
+
+func add(t *testing.T, indexer cache.Indexer, objects ...any) {
+	t.Helper()
 	for _, object := range objects {
-		var indexer cache.Indexer = foos.GetIndexer()
-		if _, ok := object.(*appsv1.Deployment); ok {
-			indexer = deployments.GetIndexer()
-		}
 		if err := indexer.Add(object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return index
 }
 
 func TestControllerRef(t *testing.T) {
@@ -93,7 +93,7 @@ func TestSuperseded(t *testing.T) {
 		newDeployment("default", "earlier-foo", 5, newFoo("default", "foo", "earlier-uid")))
 	for range 10 {
 		var got []string
-		for _, deployment := range index.Superseded(foo) {
+		for _, deployment := range index.Superseded(foo, "current") {
 			got = append(got, deployment.Name)
 		}
 		if want := []string{"newest", "a", "b"}; !slices.Equal(got, want) {
@@ -102,20 +102,28 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-func TestFoosByDeploymentName(t *testing.T) {
+func TestIndex(t *testing.T) {
 	renamed := newFoo("default", "renamed", "renamed-uid")
 	renamed.Spec.DeploymentName = "other"
+	none := newFoo("default", "none", "none-uid")
+	none.Spec.DeploymentName = ""
 	first, second := newFoo("default", "first", "first-uid"), newFoo("default", "second", "second-uid")
-	index := newIndex(t, first, second, renamed, newFoo("other", "first", "other-uid"))
-	got := index.FoosByDeploymentName(cache.NewObjectName("default", "current"))
-	if len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
-		t.Errorf("FoosByDeploymentName() = %v, want the two of that namespace with its name", got)
+	informer := informers.NewTypedFooInformer(nil, "", 0, nil)
+	index := NewIndex(informer, "name", func(foo *samplev1alpha1.Foo) string { return foo.Spec.DeploymentName })
+	add(t, informer.GetIndexer(), first, second, renamed, none)
+	if got := index.Get("current"); len(got) != 2 || !slices.Contains(got, first) || !slices.Contains(got, second) {
+		t.Errorf("Get() = %v, want the two of that value", got)
+	}
+	if got := index.Get(""); len(got) > 0 {
+		t.Errorf("Get() = %v, want none without a value", got)
 	}
 }
 
 func TestResolveControllerRef(t *testing.T) {
 	foo := newFoo("default", "foo", "uid")
-	lister := listers.NewFooLister(newIndex(t, foo).foos)
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	add(t, indexer, foo)
+	lister := listers.NewFooLister(indexer)
 	notControlled := newDeployment("default", "a", 1, foo)
 	notControlled.OwnerReferences = nil
 	for name, test := range map[string]struct {

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package pacing
+package control
 
 import (
 	"context"
@@ -30,29 +30,33 @@ func verify(t *testing.T, when string, got, want any) {
 	}
 }
 
-func delay(p *Pacer, owner, object metav1.Object) time.Duration {
-	paused, _ := p.When(owner, object)
-	return paused.RetryAfter
+func keyOf(owner, object *metav1.ObjectMeta) key {
+	return key{owner.UID, object.UID, deployments, object.Name, owner.Generation}
+}
+
+func delay(p *pacer, owner, object *metav1.ObjectMeta) time.Duration {
+	last, _ := p.when(keyOf(owner, object))
+	return last.remaining()
 }
 
 // All tests have a fake clock: a sleep advances it, and takes no time.
 
 func TestPauseDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
-		verify(t, "has written at first", pacer.HasWritten(owner, object), false)
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		verify(t, "has written at first", p.hasWritten(keyOf(owner, object)), false)
 		for i := range 12 {
-			verify(t, fmt.Sprintf("delay of write %d", i), delay(pacer, owner, object), "0s")
-			pacer.Answered(owner, object, "")
+			verify(t, fmt.Sprintf("delay of write %d", i), delay(p, owner, object), "0s")
+			p.answered(keyOf(owner, object), "")
 			pause := min(time.Second<<i, maxPause)
-			verify(t, fmt.Sprintf("pause %d", i), delay(pacer, owner, object), pause)
+			verify(t, fmt.Sprintf("pause %d", i), delay(p, owner, object), pause)
 			time.Sleep(pause - time.Nanosecond)
-			verify(t, fmt.Sprintf("just before the end of pause %d", i), delay(pacer, owner, object), "1ns")
+			verify(t, fmt.Sprintf("just before the end of pause %d", i), delay(p, owner, object), "1ns")
 			time.Sleep(time.Nanosecond)
 		}
-		verify(t, "has written", pacer.HasWritten(owner, object), true)
+		verify(t, "has written", p.hasWritten(keyOf(owner, object)), true)
 
-		pacer.Answered(owner, object, "")
+		p.answered(keyOf(owner, object), "")
 		for what, other := range map[string][2]*metav1.ObjectMeta{
 			"another generation":        {newOwner("owner", 2), object},
 			"another owner of the name": {newOwner("new", 1), object},
@@ -60,24 +64,27 @@ func TestPauseDoubles(t *testing.T) {
 			"a new object of the name":  {owner, newObject("name", "new")},
 			"creation":                  {owner, newObject("name", "")},
 		} {
-			verify(t, what, delay(pacer, other[0], other[1]), "0s")
+			verify(t, what, delay(p, other[0], other[1]), "0s")
 		}
+		another := keyOf(owner, object)
+		another.resource = foos
+		verify(t, "another resource", p.last(another).remaining(), "0s")
 	})
 }
 
 // What was rejected is known until the end of the pause, and not after a write that was accepted.
 func TestRejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
 		rejection := func() string {
-			paused, _ := pacer.When(owner, object)
-			return paused.Rejection
+			last, _ := p.when(keyOf(owner, object))
+			return last.rejection
 		}
-		pacer.Answered(owner, object, "denied")
+		p.answered(keyOf(owner, object), "denied")
 		verify(t, "during the pause", rejection(), "denied")
 		time.Sleep(initialPause)
 		verify(t, "at its end", rejection(), "")
-		pacer.Answered(owner, object, "")
+		p.answered(keyOf(owner, object), "")
 		verify(t, "accepted", rejection(), "")
 	})
 }
@@ -95,73 +102,74 @@ func TestHeldResetsPause(t *testing.T) {
 		"corrected too late": {true, time.Minute, 2 * initialPause},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
-			pacer.Answered(owner, object, "")
+			p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
+			p.answered(keyOf(owner, object), "")
 			if test.undone {
-				verify(t, name, delay(pacer, owner, object), initialPause)
+				verify(t, name, delay(p, owner, object), initialPause)
 			}
 			time.Sleep(initialPause + test.after)
-			pacer.Answered(owner, object, "")
-			verify(t, name, delay(pacer, owner, object), test.want)
+			p.answered(keyOf(owner, object), "")
+			verify(t, name, delay(p, owner, object), test.want)
 		})
 	}
 }
 
 func TestUntilHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
-		verify(t, "never written", pacer.UntilHeld(owner, object), "0s")
-		pacer.Answered(owner, newObject("name", ""), "")
-		verify(t, "created", pacer.UntilHeld(owner, object), initialPause+heldDelay)
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		verify(t, "never written", p.untilHeld(keyOf(owner, object)), "0s")
+		p.answered(keyOf(owner, newObject("name", "")), "")
+		verify(t, "created", p.untilHeld(keyOf(owner, object)), initialPause+heldDelay)
 		time.Sleep(heldDelay)
-		pacer.Answered(owner, object, "")
-		verify(t, "changed later", pacer.UntilHeld(owner, object), initialPause+heldDelay)
+		p.answered(keyOf(owner, object), "")
+		verify(t, "changed later", p.untilHeld(keyOf(owner, object)), initialPause+heldDelay)
 		time.Sleep(initialPause + heldDelay)
-		verify(t, "held", pacer.UntilHeld(owner, object), "0s")
+		verify(t, "held", p.untilHeld(keyOf(owner, object)), "0s")
 	})
 }
 
 // Once the desired state is held, the next pause is the first, whether or not a write had to wait.
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
 		for _, written := range []*metav1.ObjectMeta{object, newObject("name", "")} {
-			pacer.Answered(owner, written, "")
-			delay(pacer, owner, written)
+			p.answered(keyOf(owner, written), "")
+			delay(p, owner, written)
 		}
 		time.Sleep(initialPause + heldDelay)
-		pacer.Reset(owner, object)
+		p.reset(keyOf(owner, object))
 		for _, written := range []*metav1.ObjectMeta{object, newObject("name", "")} {
-			verify(t, "has written", pacer.HasWritten(owner, written), false)
-			pacer.Answered(owner, written, "")
-			verify(t, "after a reset", delay(pacer, owner, written), initialPause)
+			verify(t, "has written", p.hasWritten(keyOf(owner, written)), false)
+			p.answered(keyOf(owner, written), "")
+			verify(t, "after a reset", delay(p, owner, written), initialPause)
 		}
 	})
 }
 
-// A status is updated twice a second, whatever the generation.
-func TestStatusPause(t *testing.T) {
+// A status is updated at most twice a second.
+func TestStatusIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pacer := &Pacer{}
-		verify(t, "at first", pacer.WhenStatus(newOwner("owner", 1)), "0s")
-		pacer.UpdatesStatus(newOwner("owner", 1))
-		verify(t, "after an update", pacer.WhenStatus(newOwner("owner", 2)), statusPause)
-		verify(t, "another owner", pacer.WhenStatus(newOwner("another", 1)), "0s")
-		time.Sleep(statusPause)
-		verify(t, "afterwards", pacer.WhenStatus(newOwner("owner", 1)), "0s")
+		p := &pacer{}
+		for i := range 3 {
+			verify(t, fmt.Sprintf("update %d", i), p.mayUpdateStatus("owner"), true)
+			time.Sleep(statusPause - 1)
+			verify(t, "another owner", p.mayUpdateStatus(types.UID(fmt.Sprint(i))), true)
+			verify(t, "too early", p.mayUpdateStatus("owner"), false)
+			time.Sleep(1)
+		}
 	})
 }
 
 func TestRunForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pacer, owner, object := &Pacer{}, newOwner("owner", 1), newObject("name", "uid")
-		go pacer.Run(ctx)
-		pacer.Answered(owner, object, "")
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
+		go p.run(ctx)
+		p.answered(keyOf(owner, object), "")
 		time.Sleep(2 * maxPause)
-		verify(t, "until twice the maximum", pacer.HasWritten(owner, object), true)
+		verify(t, "until twice the maximum", p.hasWritten(keyOf(owner, object)), true)
 		time.Sleep(2 * time.Minute)
-		verify(t, "afterwards", pacer.HasWritten(owner, object), false)
+		verify(t, "afterwards", p.hasWritten(keyOf(owner, object)), false)
 		cancel()
 	})
 }

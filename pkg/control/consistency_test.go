@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package consistency
+package control
 
 import (
 	"errors"
@@ -32,9 +32,9 @@ type fakeCache struct {
 
 func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
-func newTestStore(foosAt, deploymentsAt string) (store *Store, foosCache, deploymentsCache *fakeCache) {
+func newTestStore(foosAt, deploymentsAt string) (store *ConsistencyStore, foosCache, deploymentsCache *fakeCache) {
 	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
-	return NewStore(klog.Background(), map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
+	return NewConsistencyStore(klog.Background(), map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -116,7 +116,7 @@ func TestUnknownVersionsAreLogged(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, known)
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
-		NewStore(logger, nil)
+		NewConsistencyStore(logger, nil)
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 		if logged := strings.Contains(log, "KUBE_FEATURE_AtomicFIFO") && strings.Contains(log, `delay="1m0s"`); logged == known {
 			t.Errorf("log = %q with AtomicFIFO=%t, want the delay exactly without it", log, known)

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,20 +26,25 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
-	"k8s.io/sample-controller/pkg/consistency"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	"k8s.io/sample-controller/pkg/ownership"
-	"k8s.io/sample-controller/pkg/pacing"
 )
 
 func newFoo(generation int64) *samplev1alpha1.Foo {
 	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
 }
 
-func newControl(kubeClient kubernetes.Interface, sampleClient clientset.Interface, store *consistency.Store) *Control {
-	return &Control{KubeClient: kubeClient, FooClient: sampleClient, ConsistencyStore: store, Pacer: &pacing.Pacer{}}
+func newControl(sampleClient clientset.Interface, store *ConsistencyStore) *Control {
+	return &Control{FooClient: sampleClient, ConsistencyStore: store}
 }
+
+func newOwned(kubeClient kubernetes.Interface, control *Control) *Owned[*appsv1.Deployment] {
+	return &Owned[*appsv1.Deployment]{Control: control, Kind: "Deployment", Resource: deployments,
+		Client: func(namespace string) Client[*appsv1.Deployment] { return kubeClient.AppsV1().Deployments(namespace) }}
+}
+
+func keep(*appsv1.Deployment) {}
 
 func TestMergePatch(t *testing.T) {
 	container := func(name, image string) corev1.Container { return corev1.Container{Name: name, Image: image} }
@@ -109,8 +116,8 @@ func TestFooHasChanged(t *testing.T) {
 		}
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, notFound))
-		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, deployment, deployment)
-		if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
+		err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, deployment, deployment, canTakeOver)
+		if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
 			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 		}
 	}
@@ -129,10 +136,9 @@ func TestCurrentHasChanged(t *testing.T) {
 		want   error
 	}{
 		"available":      {func(*appsv1.Deployment) {}, nil, nil},
-		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, consistency.ErrStale},
-		"being deleted":  {func(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) }, nil, consistency.ErrStale},
-		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, consistency.ErrStale},
-		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), consistency.ErrStale},
+		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, ErrStale},
+		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, ErrStale},
+		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), ErrStale},
 		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded},
 	} {
 		live := cached.DeepCopy()
@@ -140,13 +146,15 @@ func TestCurrentHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := newControl(kubeClient, sampleClient, nil).DeleteDeployment(t.Context(), foo, &appsv1.Deployment{}, cached)
+		err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, &appsv1.Deployment{}, cached, canTakeOver)
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
 		}
 	}
 }
+
+func canTakeOver(deployment *appsv1.Deployment) bool { return deployment.Status.AvailableReplicas > 0 }
 
 func returning(object runtime.Object, err error) clienttesting.ReactionFunc {
 	return func(clienttesting.Action) (bool, runtime.Object, error) { return true, object, err }
@@ -160,19 +168,19 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
-	create := func(c *Control) (*appsv1.Deployment, error) {
-		return c.CreateOrPatchDeployment(t.Context(), foo, nil, deployment)
+	create := func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
+		return o.Create(t.Context(), foo, deployment, keep)
 	}
 	for name, test := range map[string]struct {
 		createErr error
-		write     func(*Control) (*appsv1.Deployment, error)
+		write     func(*Owned[*appsv1.Deployment]) Result[*appsv1.Deployment]
 		wantErr   error
 	}{
 		"create": {nil, create, nil},
-		"patch": {nil, func(c *Control) (*appsv1.Deployment, error) {
-			return c.CreateOrPatchDeployment(t.Context(), foo, deployment, deployment)
+		"patch": {nil, func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
+			return o.Patch(t.Context(), foo, deployment, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		}, nil},
-		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, consistency.ErrStale},
+		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, ErrStale},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kubeClient := &kubefake.Clientset{}
@@ -180,11 +188,12 @@ func TestWritesAreRecorded(t *testing.T) {
 			kubeClient.AddReactor("*", "deployments", returning(written, nil))
 			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			cached.Bookmark("10")
-			store := consistency.NewStore(klog.Background(), map[schema.GroupResource]cache.Store{appsv1.Resource("deployments"): cached})
-			if got, err := test.write(newControl(kubeClient, nil, store)); !errors.Is(err, test.wantErr) || err == nil && got != written {
-				t.Errorf("got %v and error %v, want the response and error %v", got, err, test.wantErr)
+			store := NewConsistencyStore(klog.Background(), map[schema.GroupResource]cache.Store{deployments: cached})
+			got := test.write(newOwned(kubeClient, newControl(nil, store)))
+			if !errors.Is(got.Err, test.wantErr) || got.Changed != (got.Err == nil) || got.Changed && got.Object != written {
+				t.Errorf("got %v, want the response and error %v", got, test.wantErr)
 			}
-			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
+			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, ErrStale) {
 				t.Errorf("EnsureReady() = %v before the cache has caught up", err)
 			}
 			cached.Bookmark("11")
@@ -193,4 +202,30 @@ func TestWritesAreRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A creation that is not the first one of a Foo, or of its generation, is preceded by a live read of the Foo.
+func TestRepeatedCreation(t *testing.T) {
+	foo, deployment := newFoo(1), &appsv1.Deployment{}
+	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
+	sampleClient.AddReactor("get", "foos", returning(foo, nil))
+	owned := newOwned(kubeClient, newControl(sampleClient, NewConsistencyStore(klog.Background(), nil)))
+	notSeen, observed := newFoo(2), newFoo(3)
+	notSeen.Status.ObservedGeneration = -1 // the default
+	observed.Status.ObservedGeneration = 1
+	synctest.Test(t, func(t *testing.T) {
+		for i, test := range []struct {
+			foo       *samplev1alpha1.Foo
+			liveReads int // so far
+		}{{foo, 0}, {foo, 1}, {notSeen, 1}, {observed, 2}} {
+			if result := owned.Create(t.Context(), test.foo, deployment, keep); !result.Changed {
+				t.Error(result)
+			}
+			if got := len(sampleClient.Actions()); got != test.liveReads {
+				t.Errorf("creation %d: %d live reads, want %d", i+1, got, test.liveReads)
+			}
+			time.Sleep(time.Second) // The clock is fake: the write pause is over.
+		}
+	})
 }

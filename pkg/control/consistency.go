@@ -1,14 +1,10 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consistency keeps a controller from acting on a cache that is older than the controller's own last
-// write. Its terms, and its rule for a cache of unknown version, are those of
-// k8s.io/client-go/util/consistency in the alpha releases of client-go 0.38. The timeout is its own.
-package consistency
+package control
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,21 +16,20 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
-var ErrStale = errors.New("the cache is stale")
-
 // staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
 // because etcd was restored from an older snapshot. Preconditions still protect what is written then.
 const staleCacheTimeout = time.Minute
 
-// Store records the resourceVersions of a controller's last writes for each owner, which is a key of the
-// workqueue. It is safe for concurrent use.
+// ConsistencyStore keeps a controller from acting on a cache that is older than the controller's own last write.
+// It records the resourceVersions of the last writes for each owner, which is a key of the workqueue. It is safe
+// for concurrent use. Its terms, and its rule for a cache of unknown version, are those of
+// k8s.io/client-go/util/consistency in the alpha releases of client-go 0.38. The timeout is its own.
 //
 // The resourceVersions of one resource are ordered, see
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
 // resourceVersion is not known, as without client-go's feature AtomicFIFO, counts as stale. Versions that
 // cannot be compared do not.
-type Store struct {
+type ConsistencyStore struct {
 	stores map[schema.GroupResource]cache.Store
 
 	lock   sync.Mutex
@@ -47,17 +42,17 @@ type write struct {
 	at              time.Time
 }
 
-// NewStore returns an empty store for writes to the resources that the given caches hold.
-func NewStore(logger klog.Logger, stores map[schema.GroupResource]cache.Store) *Store {
+// NewConsistencyStore returns an empty store for writes to the resources that the given caches hold.
+func NewConsistencyStore(logger klog.Logger, stores map[schema.GroupResource]cache.Store) *ConsistencyStore {
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
 		logger.Info("Each write delays further syncs of its object, because caches do not know their "+
 			"resourceVersion; remove KUBE_FEATURE_AtomicFIFO=false from the environment", "delay", staleCacheTimeout)
 	}
-	return &Store{stores: stores, writes: map[cache.ObjectName][]write{}}
+	return &ConsistencyStore{stores: stores, writes: map[cache.ObjectName][]write{}}
 }
 
 // WroteAt records the resourceVersion in the response to a write for an owner, unless it cannot be compared.
-func (s *Store) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
+func (s *ConsistencyStore) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
 	if _, err := resourceversion.CompareResourceVersion(resourceVersion, resourceVersion); err != nil {
 		return
 	}
@@ -67,7 +62,7 @@ func (s *Store) WroteAt(owner cache.ObjectName, resource schema.GroupResource, r
 }
 
 // EnsureReady returns an error that wraps ErrStale while a cache is older than the last write for the owner.
-func (s *Store) EnsureReady(owner cache.ObjectName) error {
+func (s *ConsistencyStore) EnsureReady(owner cache.ObjectName) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for _, write := range s.writes[owner] {

@@ -1,0 +1,267 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/klog/v2"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+// Owned writes the objects of one kind that Foos own, such as *appsv1.Deployment.
+type Owned[T Object[T]] struct {
+	*Control
+	Kind     string // As in conditions and in the log, such as Deployment.
+	Resource schema.GroupResource
+	Client   func(namespace string) Client[T]
+}
+
+// Object is a pointer to an object of the API.
+type Object[T any] interface {
+	comparable
+	metav1.Object
+	DeepCopy() T
+}
+
+// Client is what is needed of the typed client of a kind.
+type Client[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Patch(ctx context.Context, name string, patchType types.PatchType, data []byte, options metav1.PatchOptions,
+		subresources ...string) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// Result is what a sync has found of an object, and has done about it.
+type Result[T any] struct {
+	Object  T            // It is nil if the Foo controls none of the name.
+	Changed bool         // Has the sync created or patched it?
+	Stalled StalledError // What a user has to act on, if its reason is not empty.
+	Err     error        // What is retried, or nil.
+}
+
+// Create creates the desired object of a Foo. set sets the fields that the Foo controls, and no others.
+func (o *Owned[T]) Create(ctx context.Context, foo *samplev1alpha1.Foo, desired T, set func(T)) Result[T] {
+	return o.write(ctx, foo, Differences[T]{Kind: o.Kind, Desired: desired}, set, o.create)
+}
+
+// Patch patches the object that was found if it differs from what set makes of it: set sets the fields that the
+// Foo controls, and no others.
+func (o *Owned[T]) Patch(ctx context.Context, foo *samplev1alpha1.Foo, found T, set func(T)) Result[T] {
+	logger := klog.FromContext(ctx)
+	switch {
+	case !metav1.IsControlledBy(found, foo):
+		return Result[T]{Stalled: nameConflict(found.GetName())}
+	case found.GetDeletionTimestamp() != nil:
+		logger.V(4).Info(o.Kind + " is being deleted; waiting until its name is free")
+		return Result[T]{Object: found, Stalled: o.overridden(foo, Differences[T]{}, 0)}
+	}
+	logger.V(4).Info("Read "+o.Kind+" from cache", "resourceVersion", found.GetResourceVersion())
+	differences := o.compare(found, set)
+	if !differences.Exist() {
+		logger.V(4).Info(o.Kind + " is in its desired state")
+		return Result[T]{Object: found, Stalled: o.untilHeld(foo, differences)}
+	}
+	return o.write(ctx, foo, differences, set, o.patch)
+}
+
+// write creates or patches an object, unless its last write has started a pause.
+func (o *Owned[T]) write(
+	ctx context.Context, foo *samplev1alpha1.Foo, differences Differences[T], set func(T),
+	send func(context.Context, *samplev1alpha1.Foo, Differences[T]) (T, error),
+) (result Result[T]) {
+	klog.FromContext(ctx).V(4).Info(o.Kind+" differs from its desired state", "differences", differences)
+	result.Object = differences.Found
+	last, isPaused := o.pacer.when(o.key(foo, differences.Desired))
+	switch {
+	case isPaused && last.rejection != "":
+		result.Stalled = o.rejected(last)
+		return result
+	case isPaused: // What was written is not there any more, or was not all.
+		result.Stalled = o.overridden(foo, differences, last.remaining())
+		return result
+	}
+	stored, err := send(ctx, foo, differences)
+	stalled, isStalled := errors.AsType[StalledError](err)
+	switch {
+	case isStalled:
+		result.Stalled = stalled
+	case err != nil:
+		result.Err = err
+	default:
+		result.Object, result.Changed = stored, true
+		result.Stalled = o.untilHeld(foo, o.compare(stored, set))
+	}
+	return result
+}
+
+// create creates an object. Unless it is the first, a live read of the Foo precedes it. If the name exists, a live
+// read shows whether this is a name conflict or the cache is stale.
+func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differences[T]) (T, error) {
+	none, desired := d.Found, d.Desired
+	if foo.Status.ObservedGeneration > 0 || o.pacer.hasWritten(o.key(foo, desired)) { // It is not the first.
+		if err := o.ensureCurrent(ctx, foo); err != nil {
+			return none, err
+		}
+	}
+	client, name := o.Client(foo.Namespace), desired.GetName()
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: o.FieldManager})
+	if !apierrors.IsAlreadyExists(err) || IsRejection(err) {
+		return created, o.answered(ctx, foo, "Created ", desired, created, err)
+	}
+	existing, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return none, err
+	}
+	klog.FromContext(ctx).V(4).Info(o.Kind+" exists; read it from the API server",
+		"resourceVersion", existing.GetResourceVersion())
+	if !metav1.IsControlledBy(existing, foo) {
+		return none, nameConflict(name)
+	}
+	o.expect(foo, o.Resource, existing)
+	return none, fmt.Errorf("%w: %s %q exists", ErrStale, o.Kind, name)
+}
+
+// patch sends the differences between found and desired as a strategic merge patch, so that fields which this
+// version of the Go types does not have survive. The error is a conflict if the object has changed since it was found.
+func (o *Owned[T]) patch(ctx context.Context, foo *samplev1alpha1.Foo, d Differences[T]) (T, error) {
+	patch, err := mergePatch(d.Found, d.Desired)
+	if err != nil {
+		return d.Found, err
+	}
+	klog.FromContext(ctx).V(4).Info("Patching "+o.Kind, "patch", string(patch))
+	patched, err := o.Client(foo.Namespace).Patch(ctx, d.Found.GetName(), types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: o.FieldManager})
+	return patched, o.answered(ctx, foo, "Patched ", d.Found, patched, err)
+}
+
+// mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found as a
+// precondition.
+func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
+	from := found.DeepCopy()
+	from.SetResourceVersion("")
+	before, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(desired)
+	if err != nil {
+		return nil, err
+	}
+	return strategicpatch.CreateTwoWayMergePatch(before, after, found)
+}
+
+// Delete deletes a superseded object of a Foo after live reads of the Foo, which may need it again, and of the
+// current one, which may be gone. The error is a conflict if superseded has changed, and a StalledError if its
+// deletion is rejected.
+func (o *Owned[T]) Delete(
+	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current T, canTakeOver func(T) bool,
+) error {
+	client := o.Client(foo.Namespace)
+	switch last, isPaused := o.pacer.when(o.key(foo, superseded)); {
+	case isPaused && last.rejection != "":
+		return o.rejected(last)
+	case isPaused:
+		return fmt.Errorf("%w: %s %q was deleted", ErrStale, o.Kind, superseded.GetName())
+	}
+	if err := o.ensureCurrent(ctx, foo); err != nil {
+		return err
+	}
+	live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	case err != nil, !metav1.IsControlledBy(live, foo), !canTakeOver(live):
+		return fmt.Errorf("%w: %s %q has changed", ErrStale, o.Kind, current.GetName())
+	}
+	klog.FromContext(ctx).V(4).Info("Read "+o.Kind+" from the API server; it can take over",
+		"current", klog.KObj(live))
+	uid, resourceVersion := superseded.GetUID(), superseded.GetResourceVersion()
+	err = client.Delete(ctx, superseded.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
+	})
+	var none T
+	return o.answered(ctx, foo, "Deleted superseded ", superseded, none, err)
+}
+
+// answered records a write that the API server has accepted or rejected; for the latter it returns a StalledError.
+// Nothing is stored after a deletion.
+func (o *Owned[T]) answered(
+	ctx context.Context, foo *samplev1alpha1.Foo, done string, written, stored T, err error,
+) error {
+	var none T
+	logger, key := klog.FromContext(ctx), o.key(foo, written)
+	switch {
+	case IsRejection(err):
+		return o.rejected(o.pacer.answered(key, err.Error()))
+	case err != nil:
+		return err
+	case stored != none:
+		if stored.GetUID() != written.GetUID() { // What was created has a pause of its own.
+			o.pacer.answered(o.key(foo, stored), "")
+		}
+		o.expect(foo, o.Resource, stored)
+		logger = klog.LoggerWithValues(logger, "resourceVersion", stored.GetResourceVersion())
+	}
+	o.pacer.answered(key, "")
+	logger.V(2).Info(done + o.Kind)
+	return nil
+}
+
+func (o *Owned[T]) key(foo *samplev1alpha1.Foo, object T) key {
+	return key{foo.UID, object.GetUID(), o.Resource, object.GetName(), foo.Generation}
+}
+
+// compare returns how an object differs from what set makes of it.
+func (o *Owned[T]) compare(found T, set func(T)) Differences[T] {
+	desired := found.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
+	set(desired)
+	return Differences[T]{o.Kind, found, desired}
+}
+
+// untilHeld returns what stalls a Foo because others change what was written: the differences that are left or,
+// until the desired state is held, what the status reports already.
+func (o *Owned[T]) untilHeld(foo *samplev1alpha1.Foo, left Differences[T]) StalledError {
+	key := o.key(foo, left.Found)
+	if left.Exist() {
+		last, _ := o.pacer.when(key)
+		return o.overridden(foo, left, last.remaining())
+	}
+	if untilHeld := o.pacer.untilHeld(key); untilHeld > 0 {
+		return o.overridden(foo, left, untilHeld)
+	}
+	o.pacer.reset(key)
+	return StalledError{}
+}
+
+// overridden returns the error that names the differences, if there are any. What the status of the Foo reports
+// already stays, with its text.
+func (o *Owned[T]) overridden(
+	foo *samplev1alpha1.Foo, differences Differences[T], retryAfter time.Duration,
+) StalledError {
+	reason := o.Kind + "Overridden"
+	if reported := Reported(foo, reason); reported != nil {
+		return StalledError{reason, reported.Message, retryAfter}
+	}
+	if !differences.Exist() {
+		return StalledError{}
+	}
+	return StalledError{reason, differences.String(), retryAfter}
+}
+
+// rejected returns the error for what the API server has rejected, with its message.
+func (o *Owned[T]) rejected(last pause) StalledError {
+	return StalledError{o.Kind + "Rejected", last.rejection, last.remaining()}
+}
