@@ -59,9 +59,9 @@ const (
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// How long a Foo waits for a stale cache or a lost Lease, or for a taken name, if no event is earlier.
-	staleCacheDelay = time.Second
-	takenNameDelay  = time.Minute
+	// How long a Foo waits for a cache, a Lease or its status, or for a taken name, if no event is earlier.
+	retryDelay     = time.Second
+	takenNameDelay = time.Minute
 )
 
 // Controller creates one Deployment for each Foo and keeps it in the state that the Foo desires.
@@ -327,8 +327,8 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
 	case metrics.Stalled: // It is retried when report has said.
 		c.workqueue.Forget(objectRef)
-	case metrics.Stale:
-		c.workqueue.AddAfter(objectRef, staleCacheDelay)
+	case metrics.Stale, metrics.NotLeading, metrics.Paused:
+		c.workqueue.AddAfter(objectRef, retryDelay)
 	case metrics.Conflict:
 		c.workqueue.AddRateLimited(objectRef)
 	default:
@@ -344,9 +344,12 @@ func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
 	switch {
 	case err == nil:
 		return metrics.Success
-	case errors.Is(err, control.ErrStale), errors.Is(err, control.ErrStatusPaused),
-		errors.Is(err, election.ErrNotLeading):
+	case errors.Is(err, control.ErrStale):
 		return metrics.Stale
+	case errors.Is(err, election.ErrNotLeading):
+		return metrics.NotLeading
+	case errors.Is(err, control.ErrStatusPaused):
+		return metrics.Paused
 	case isStalled:
 		return metrics.Stalled
 	case control.IsConflict(err, c.workqueue.NumRequeues(objectRef)):
@@ -387,8 +390,8 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	superseded := c.owned.Superseded(foo, foo.Spec.DeploymentName)
 	result := c.syncDeployment(ctx, foo, superseded)
 	switch kind := c.resultOf(result.Err, objectRef); {
-	case kind == metrics.Stale, kind == metrics.Conflict && result.Object != nil:
-		return result.Err // What was read from the caches is not what there is.
+	case kind == metrics.Stale, kind == metrics.NotLeading, kind == metrics.Conflict && result.Object != nil:
+		return result.Err // What was read from the caches is not what there is, or not to be acted on.
 	}
 	c.pruneDeployments(ctx, foo, &result, superseded)
 	return c.report(ctx, foo, result, superseded)

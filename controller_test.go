@@ -877,8 +877,8 @@ func TestProcessNextWorkItem(t *testing.T) {
 			{"gone", notFound, "conflict", 10 * time.Millisecond, "", 2},
 			{"namespace being deleted", terminating, "conflict", 20 * time.Millisecond, "", 3},
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 40 * time.Millisecond, "a bug", 4},
-			{"stale cache", nil, "stale", staleCacheDelay, "", 4},
-			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "stale", staleCacheDelay, "", 4},
+			{"stale cache", nil, "stale", retryDelay, "", 4},
+			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "not_leading", retryDelay, "", 4},
 			// If the write is rejected or undone, the Foo is queued again at the end of the write pause, which doubles.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, noLeader, 1},

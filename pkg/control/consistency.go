@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"k8s.io/sample-controller/pkg/metrics"
 )
 
 // staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
@@ -48,6 +50,9 @@ func NewConsistencyStore(logger klog.Logger, stores map[schema.GroupResource]cac
 		logger.Info("Each write delays further syncs of its object, because caches do not know their "+
 			"resourceVersion; remove KUBE_FEATURE_AtomicFIFO=false from the environment", "delay", staleCacheTimeout)
 	}
+	for resource := range stores {
+		metrics.StaleSyncSkips.WithLabelValues(resource.Group, resource.Resource) // The series starts at 0.
+	}
 	return &ConsistencyStore{stores: stores, writes: map[cache.ObjectName][]write{}}
 }
 
@@ -69,6 +74,7 @@ func (s *ConsistencyStore) EnsureReady(owner cache.ObjectName) error {
 		read := s.stores[write.resource].LastStoreSyncResourceVersion()
 		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
 		if stale := read == "" || err == nil && order < 0; stale && time.Since(write.at) < staleCacheTimeout {
+			metrics.StaleSyncSkips.WithLabelValues(write.resource.Group, write.resource.Resource).Inc()
 			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written",
 				ErrStale, write.resource, cmp.Or(read, "unknown"), write.resourceVersion)
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 )
@@ -121,5 +122,35 @@ func TestUnknownVersionsAreLogged(t *testing.T) {
 		if logged := strings.Contains(log, "KUBE_FEATURE_AtomicFIFO") && strings.Contains(log, `delay="1m0s"`); logged == known {
 			t.Errorf("log = %q with AtomicFIFO=%t, want the delay exactly without it", log, known)
 		}
+	}
+}
+
+// A skipped sync counts for the resource whose cache is stale.
+func TestStaleSyncSkips(t *testing.T) {
+	skips := func() map[string]float64 {
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		skips := map[string]float64{}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				if family.GetName() == "sample_controller_stale_sync_skips_total" {
+					skips[metric.GetLabel()[0].GetValue()+"/"+metric.GetLabel()[1].GetValue()] = metric.GetCounter().GetValue()
+				}
+			}
+		}
+		return skips
+	}
+	store, _, _ := newTestStore("1", "1")
+	before := skips()
+	store.WroteAt(owner, deployments, "2")
+	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
+		t.Fatal(err)
+	}
+	after := skips()
+	if _, hasFoos := before["samplecontroller.k8s.io/foos"]; !hasFoos || after["samplecontroller.k8s.io/foos"] != before["samplecontroller.k8s.io/foos"] ||
+		after["apps/deployments"] != before["apps/deployments"]+1 {
+		t.Errorf("skips = %v, before %v, want one more of deployments", after, before)
 	}
 }

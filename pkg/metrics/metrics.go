@@ -11,19 +11,26 @@ import (
 
 // The values of the label "result": how a sync ended. After all but Success the Foo is synced again later.
 const (
-	Success  = "success"
-	Conflict = "conflict" // Another client has changed or deleted an object, or deletes its namespace.
-	Stale    = "stale"    // A cache has not caught up, the Lease is lost, or the status was just updated.
-	Stalled  = "stalled"  // A user has to act, as the Foo's status says.
-	Error    = "error"
+	Success    = "success"
+	Conflict   = "conflict"    // Another client has changed or deleted an object, or deletes its namespace.
+	Stale      = "stale"       // A cache has not caught up.
+	NotLeading = "not_leading" // The Lease is lost.
+	Paused     = "paused"      // The status was updated just before.
+	Stalled    = "stalled"     // A user has to act, as the Foo's status says.
+	Error      = "error"
 )
 
 // The metrics of syncs. A sync that panicked counts as one with the result Error as well.
 var (
 	Syncs = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "sample_controller_syncs_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of syncs of a Foo by result: success, conflict, stale, stalled or error.",
+		Help: "Number of syncs of a Foo by result: success, conflict, stale, not_leading, paused, stalled or error.",
 	}, []string{"result"})
+	// StaleSyncSkips is named and labelled as in the controllers of kube-controller-manager.
+	StaleSyncSkips = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name: "sample_controller_stale_sync_skips_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of syncs of a Foo that were skipped because the cache of a resource was stale.",
+	}, []string{"group", "resource"})
 	SyncDuration = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "sample_controller_sync_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Duration of the syncs of a Foo in seconds.",
@@ -40,8 +47,8 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(Syncs, SyncDuration, SyncPanics, ActiveWorkers)
-	for _, result := range []string{Success, Conflict, Stale, Stalled, Error} {
+	legacyregistry.MustRegister(Syncs, StaleSyncSkips, SyncDuration, SyncPanics, ActiveWorkers)
+	for _, result := range []string{Success, Conflict, Stale, NotLeading, Paused, Stalled, Error} {
 		Syncs.WithLabelValues(result) // A series that starts at 0 shows the first increase to rate().
 	}
 }

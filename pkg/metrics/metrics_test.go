@@ -30,7 +30,8 @@ func TestSeries(t *testing.T) {
 		"sample_controller_active_workers":        {""},
 		"sample_controller_sync_duration_seconds": {""},
 		"sample_controller_sync_panics_total":     {""},
-		"sample_controller_syncs_total":           {"result=conflict", "result=error", "result=stale", "result=stalled", "result=success"},
+		"sample_controller_syncs_total": {"result=conflict", "result=error", "result=not_leading", "result=paused",
+			"result=stale", "result=stalled", "result=success"},
 	} {
 		if slices.Sort(got[name]); !slices.Equal(got[name], want) {
 			t.Errorf("%s has the series %q, want %q", name, got[name], want)
