@@ -252,6 +252,7 @@ func TestMetrics(t *testing.T) {
 	_, metrics := get(address, "/metrics")
 	for _, want := range []string{
 		`workqueue_adds_total{name="foos"}`, `workqueue_depth{name="foos"`, `workqueue_retries_total{name="foos"}`,
+		`workqueue_depth_by_priority{name="foos",priority="high"}`, `workqueue_depth_by_priority{name="foos",priority="low"}`,
 		`rest_client_requests_total{code="201"`, "rest_client_request_duration_seconds_bucket", `leader_election_master_status{name="sample-controller-`,
 		`informer_queued_items{group="samplecontroller.k8s.io",name="foos"`, `informer_store_resource_version{group="apps",name="deployments"`,
 		`informer_processing_latency_seconds_bucket{group="samplecontroller.k8s.io",name="foos"`,

@@ -245,7 +245,7 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 		if s.Lane == foos { // The handler of Foos delays none.
 			s.Lane = ""
 		}
-		p.queue.addAfter(s.Key, t.now.Add(delay))
+		s.Priority = p.queue.addAfter(s.Key, t.now.Add(delay))
 		t.emit(s)
 		return
 	}
@@ -265,8 +265,10 @@ func traceWorkers(t *tracer, p *pod, l line, s Step) {
 // traceSyncStart traces that a worker takes a key.
 func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	s.Retries = l.number("retries")
-	if until, ok := p.queue.delayed[s.Key]; ok && !until.After(t.now.Add(timerDelay)) { // The workqueue has merged a delay that is over.
-		t.elapse(p, s.Key, t.now)
+	for _, d := range p.queue.elapsed(t.now.Add(timerDelay)) { // The workqueue has merged a delay that is over.
+		if d.key == s.Key {
+			t.elapse(p, d, t.now)
+		}
 	}
 	work, priority, known := p.queue.get(s.Key, s.Retries)
 	s.Worker = work.worker
@@ -317,8 +319,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		if delay := p.statusSent[s.Key].Add(statusPause).Sub(t.now); work.statusDiffers && delay > 0 { // No request has followed.
 			paced := step
 			paced.Kind, paced.Why, paced.What, paced.Code = "queueAddAfter", "status update", "queued after a delay", codeReport
-			paced.Delay, paced.Priority = delay.Seconds(), "high"
-			p.queue.addAfter(s.Key, t.now.Add(delay))
+			paced.Delay, paced.Priority = delay.Seconds(), p.queue.addAfter(s.Key, t.now.Add(delay))
 			t.emit(paced)
 		}
 	}
@@ -341,8 +342,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry
 	}
 	if delay > 0 {
-		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), "high"
-		p.queue.addAfter(s.Key, t.now.Add(delay))
+		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), p.queue.addAfter(s.Key, t.now.Add(delay))
 		t.emit(step)
 	}
 	t.emit(s)

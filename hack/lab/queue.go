@@ -14,18 +14,22 @@ import (
 type queue struct {
 	waiting    map[string]string // priority by key
 	processing map[string]*work
-	delayed    map[string]time.Time // until when, by key
+	delayed    map[delayed]time.Time // until when
 }
+
+// delayed is a key that is added with a priority once its delay has elapsed.
+type delayed struct{ key, priority string }
 
 // work is the processing of a key.
 type work struct {
 	worker, retries int
+	priority        string // The priority with which the key was taken.
 	added           string // The priority with which the key was added meanwhile, if it was.
 	statusDiffers   bool   // Has the sync computed another status, and not sent it yet?
 }
 
 func newQueue() queue {
-	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[string]time.Time{}}
+	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[delayed]time.Time{}}
 }
 
 // add adds a key, and returns where it is already.
@@ -46,19 +50,26 @@ func (q *queue) add(key, priority string) (merged string) {
 	return ""
 }
 
-// addAfter adds a key at a time, with high priority. Of several times the earliest counts.
-func (q *queue) addAfter(key string, at time.Time) {
-	if until, ok := q.delayed[key]; !ok || at.Before(until) {
-		q.delayed[key] = at
+// addAfter adds a key at a time, with the priority with which it is being processed, or else with high priority, which it returns. Of
+// several times with one priority the earliest counts.
+func (q *queue) addAfter(key string, at time.Time) (priority string) {
+	priority = "high"
+	if work := q.processing[key]; work != nil {
+		priority = work.priority
 	}
+	d := delayed{key, priority}
+	if until, ok := q.delayed[d]; !ok || at.Before(until) {
+		q.delayed[d] = at
+	}
+	return priority
 }
 
 // elapsed returns the keys that are delayed until a time at most. The earliest comes first.
-func (q *queue) elapsed(until time.Time) []string {
-	keys := slices.SortedFunc(maps.Keys(q.delayed), func(a, b string) int {
-		return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a, b))
+func (q *queue) elapsed(until time.Time) []delayed {
+	all := slices.SortedFunc(maps.Keys(q.delayed), func(a, b delayed) int {
+		return cmp.Or(q.delayed[a].Compare(q.delayed[b]), cmp.Compare(a.key, b.key), cmp.Compare(a.priority, b.priority))
 	})
-	return slices.DeleteFunc(keys, func(key string) bool { return q.delayed[key].After(until) })
+	return slices.DeleteFunc(all, func(d delayed) bool { return q.delayed[d].After(until) })
 }
 
 // get takes a key from those that wait, and returns its priority and whether it was known to wait. If it was not, its delay has elapsed.
@@ -66,10 +77,15 @@ func (q *queue) get(key string, retries int) (w *work, priority string, known bo
 	priority, known = q.waiting[key]
 	delete(q.waiting, key)
 	if !known {
+		_, isHigh := q.delayed[delayed{key, "high"}]
+		_, isLow := q.delayed[delayed{key, "low"}]
 		priority = "high"
-		delete(q.delayed, key)
+		if isLow && !isHigh {
+			priority = "low"
+		}
+		delete(q.delayed, delayed{key, priority})
 	}
-	w = &work{worker: q.freeWorker(), retries: retries}
+	w = &work{worker: q.freeWorker(), retries: retries, priority: priority}
 	q.processing[key] = w
 	return w, priority, known
 }

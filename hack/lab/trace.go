@@ -112,10 +112,10 @@ func (t *tracer) take() []Step {
 }
 
 // elapse infers that the delay of a key has elapsed.
-func (t *tracer) elapse(p *pod, key string, at time.Time) {
-	delete(p.queue.delayed, key)
-	t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: key, Priority: "high",
-		Merged: p.queue.add(key, "high"), What: "the delay has elapsed", Code: codeQueueReady})
+func (t *tracer) elapse(p *pod, d delayed, at time.Time) {
+	delete(p.queue.delayed, d)
+	t.emit(Step{Time: at, Source: inferred, Stop: "queue", Kind: "queueReady", Pod: p.name, Key: d.key, Priority: d.priority,
+		Merged: p.queue.add(d.key, d.priority), What: "the delay has elapsed", Code: codeQueueReady})
 }
 
 // advance infers what happens until a time: delays elapse, and events reach Indexers.
@@ -124,12 +124,12 @@ func (t *tracer) advance(to time.Time) {
 		if p.frozen {
 			continue
 		}
-		for _, key := range p.queue.elapsed(to.Add(-timerDelay)) {
-			at := p.queue.delayed[key]
+		for _, d := range p.queue.elapsed(to.Add(-timerDelay)) {
+			at := p.queue.delayed[d]
 			if at.Before(t.now) { // The process was frozen, or timerDelay has passed.
 				at = t.now
 			}
-			t.elapse(p, key, at)
+			t.elapse(p, d, at)
 		}
 		for name, l := range p.lanes {
 			for len(l.pending) > 0 && to.Sub(l.pending[0].at) > indexerTimeout {

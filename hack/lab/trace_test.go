@@ -183,6 +183,24 @@ func TestRetries(t *testing.T) {
 	tr.want("queueGet high", "syncStart", "queueForget", "syncEnd success", "queueDone")
 }
 
+// A retry keeps its priority, and what a handler delays has high priority.
+func TestDelayedPriority(t *testing.T) {
+	tr := newTracing(t)
+	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "rollout of a", "after", "500ms")
+	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "initial list", "priority", "low")
+	tr.log(2, "Started syncing", "foo", "default/a", "retries", 0)
+	tr.want("queueAddAfter high", "queueAdd low", "queueGet low", "syncStart")
+	tr.log(3, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "err", "broken")
+	tr.want("queueAddRateLimited low", "syncEnd error", "queueDone")
+	tr.at(200, func(*tracer, *pod) {})
+	tr.want("queueReady low")
+	tr.at(700, func(*tracer, *pod) {})
+	tr.want("queueReady high waiting")
+	tr.log(701, "Started syncing", "foo", "default/a", "retries", 1)
+	tr.log(702, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "err", "broken")
+	tr.want("queueGet high", "syncStart", "queueAddRateLimited high", "syncEnd error", "queueDone")
+}
+
 func TestQueueDeduplicates(t *testing.T) {
 	tr := newTracing(t)
 	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "resync", "priority", "low")

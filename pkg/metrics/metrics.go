@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics has the metrics of syncs, in the registry of k8s.io/component-base.
+// Package metrics has the metrics of syncs and priorities, in the registry of k8s.io/component-base.
 package metrics
 
 import (
@@ -20,7 +20,7 @@ const (
 	Error      = "error"
 )
 
-// The metrics of syncs. A sync that panicked counts as one with the result Error as well.
+// The metrics of syncs and priorities. A sync that panicked counts as one with the result Error as well.
 var (
 	Syncs = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "sample_controller_syncs_total", StabilityLevel: metrics.ALPHA,
@@ -44,10 +44,14 @@ var (
 		Name: "sample_controller_active_workers", StabilityLevel: metrics.ALPHA,
 		Help: "Number of workers that are syncing a Foo.",
 	})
+	QueueDepth = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "workqueue_depth_by_priority", StabilityLevel: metrics.ALPHA,
+		Help: "Number of items of a workqueue that wait for a worker by priority: high or low.",
+	}, []string{"name", "priority"})
 )
 
 func init() {
-	legacyregistry.MustRegister(Syncs, StaleSyncSkips, SyncDuration, SyncPanics, ActiveWorkers)
+	legacyregistry.MustRegister(Syncs, StaleSyncSkips, SyncDuration, SyncPanics, ActiveWorkers, QueueDepth)
 	for _, result := range []string{Success, Conflict, Stale, NotLeading, Paused, Stalled, Error} {
 		Syncs.WithLabelValues(result) // A series that starts at 0 shows the first increase to rate().
 	}

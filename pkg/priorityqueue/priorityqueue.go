@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package priorityqueue is client-go's rate-limiting workqueue with two priorities: a user's edit does not
-// wait behind the thousands of objects of an initial list or a resync.
+// wait behind the thousands of objects of an initial list or a resync, nor behind their retries.
 package priorityqueue
 
 import (
@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
+
+	"k8s.io/sample-controller/pkg/metrics"
 )
 
 // maxLowWait is how long an item of low priority waits behind those of high priority. Then it is overdue: as
@@ -20,10 +22,12 @@ import (
 const maxLowWait = 30 * time.Second
 
 // Queue is a rate-limiting workqueue that hands out items of high priority first, until others are overdue.
-// Items of one priority keep their order. The methods of the embedded interface add with high priority.
+// Items of one priority keep their order. Add adds with high priority. So do AddAfter and AddRateLimited, but
+// while an item is processed with low priority, they add it with low priority: a retry keeps its priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	low workqueue.TypedInterface[T]
+	low   workqueue.TypedRateLimitingInterface[T]
+	fifos *fifos[T]
 }
 
 // New returns a queue whose metrics have the given name. The delay of a retry is the longer of two: for each
@@ -32,18 +36,18 @@ type Queue[T comparable] struct {
 // items are retried: every 30 s until the 13th failure, and then every 41 s to 1000 s.
 func New[T comparable](name string) *Queue[T] {
 	bucket := &workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)}
-	return newQueue(name, &fifos[T]{low: map[T]*list.Element{}}, workqueue.NewTypedMaxOfRateLimiter(
+	limiter := workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
 		workqueue.NewTypedWithMaxWaitRateLimiter(bucket, 30*time.Second),
-	))
-}
-
-func newQueue[T comparable](name string, fifos *fifos[T], limiter workqueue.TypedRateLimiter[T]) *Queue[T] {
-	low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos})
-	high := workqueue.NewTypedDelayingQueueWithConfig(
-		workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: highPriority[T]{low, fifos}})
-	return &Queue[T]{workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[T]{DelayingQueue: high}), low}
+	)
+	rateLimiting := func(queue workqueue.TypedInterface[T]) workqueue.TypedRateLimitingInterface[T] {
+		config := workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: queue}
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(config)})
+	}
+	fifos := &fifos[T]{name: name, low: map[T]*list.Element{}}
+	low := rateLimiting(workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: fifos}))
+	return &Queue[T]{rateLimiting(highPriority[T]{low, fifos}), low, fifos}
 }
 
 // highPriority is a workqueue to which items are added with high priority.
@@ -58,7 +62,21 @@ func (q highPriority[T]) Add(item T) {
 }
 
 // AddLowPriority adds an item with low priority, unless it has been added with high priority already.
-func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
+func (q *Queue[T]) AddLowPriority(item T)                { q.low.Add(item) }
+func (q *Queue[T]) AddAfter(item T, delay time.Duration) { q.delaying(item).AddAfter(item, delay) }
+func (q *Queue[T]) AddRateLimited(item T)                { q.delaying(item).AddRateLimited(item) }
+
+func (q *Queue[T]) delaying(item T) workqueue.TypedRateLimitingInterface[T] {
+	if _, isLow := q.fifos.processedLow.Load(item); isLow {
+		return q.low
+	}
+	return q.TypedRateLimitingInterface
+}
+
+func (q *Queue[T]) Done(item T) {
+	q.fifos.processedLow.Delete(item)
+	q.low.Done(item)
+}
 
 // lowItem is an item of low priority, and when it was queued.
 type lowItem[T comparable] struct {
@@ -68,22 +86,21 @@ type lowItem[T comparable] struct {
 
 // fifos implements workqueue.Queue. The workqueue calls it with its lock held.
 type fifos[T comparable] struct {
+	name                string
 	highItems, lowItems list.List
+	low                 map[T]*list.Element // The elements of lowItems, which have lowItem values.
+	lastWasLow          bool                // Whether the last item that was handed out had low priority.
 	// high has the items that were added with high priority and are not pushed yet, as while they are processed.
-	high       sync.Map
-	low        map[T]*list.Element // The elements of lowItems, which have lowItem values.
-	lastWasLow bool                // Whether the last item that was handed out had low priority.
+	high         sync.Map
+	processedLow sync.Map // It has those that are being processed with low priority.
 }
 
 func (f *fifos[T]) Push(item T) {
-	if _, isHigh := f.high.LoadAndDelete(item); isHigh {
-		f.highItems.PushBack(item)
-		return
-	}
 	f.low[item] = f.lowItems.PushBack(lowItem[T]{item, time.Now()})
+	f.Touch(item)
 }
 
-// Touch moves up an item that is added again with high priority.
+// Touch moves up an item that is added with high priority.
 func (f *fifos[T]) Touch(item T) {
 	_, isHigh := f.high.LoadAndDelete(item)
 	if element, waitsLow := f.low[item]; isHigh && waitsLow {
@@ -91,6 +108,7 @@ func (f *fifos[T]) Touch(item T) {
 		f.lowItems.Remove(element)
 		f.highItems.PushBack(item)
 	}
+	f.recordDepth()
 }
 
 func (f *fifos[T]) Len() int { return f.highItems.Len() + f.lowItems.Len() }
@@ -99,10 +117,17 @@ func (f *fifos[T]) Pop() T {
 	oldest := f.lowItems.Front()
 	isOverdue := oldest != nil && time.Since(oldest.Value.(lowItem[T]).queuedAt) >= maxLowWait
 	f.lastWasLow = f.highItems.Len() == 0 || isOverdue && !f.lastWasLow
+	defer f.recordDepth()
 	if !f.lastWasLow {
 		return f.highItems.Remove(f.highItems.Front()).(T)
 	}
 	item := f.lowItems.Remove(oldest).(lowItem[T]).item
 	delete(f.low, item)
+	f.processedLow.Store(item, true)
 	return item
+}
+
+func (f *fifos[T]) recordDepth() {
+	metrics.QueueDepth.WithLabelValues(f.name, "high").Set(float64(f.highItems.Len()))
+	metrics.QueueDepth.WithLabelValues(f.name, "low").Set(float64(f.lowItems.Len()))
 }

@@ -4,8 +4,8 @@
 package priorityqueue
 
 import (
-	"container/list"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,33 +13,28 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/component-base/metrics/testutil"
+
+	"k8s.io/sample-controller/pkg/metrics"
 )
 
 // A Queue is used as client-go's.
 var _ workqueue.TypedRateLimitingInterface[int] = &Queue[int]{}
 
-// testQueue is a queue whose FIFOs can be looked at.
-type testQueue[T comparable] struct {
-	*Queue[T]
-	fifos *fifos[T]
-}
-
-func newTestQueue[T comparable](t *testing.T) testQueue[T] {
-	fifos := &fifos[T]{low: map[T]*list.Element{}}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Second)
-	queue := testQueue[T]{newQueue("", fifos, limiter), fifos}
+func newTestQueue[T comparable](t *testing.T) *Queue[T] {
+	queue := New[T]("")
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
 
 // get returns the next item, which is being processed then.
-func get[T comparable](queue testQueue[T]) T {
+func get[T comparable](queue *Queue[T]) T {
 	item, _ := queue.Get()
 	return item
 }
 
 // drain processes all items that are queued, and returns them.
-func drain[T comparable](queue testQueue[T]) (items []T) {
+func drain[T comparable](queue *Queue[T]) (items []T) {
 	for queue.Len() > 0 {
 		item := get(queue)
 		items = append(items, item)
@@ -48,87 +43,89 @@ func drain[T comparable](queue testQueue[T]) (items []T) {
 	return items
 }
 
-func verifyEmpty[T comparable](t *testing.T, queue testQueue[T]) {
+func verifyEmpty[T comparable](t *testing.T, queue *Queue[T]) {
 	t.Helper()
 	marked := 0
-	queue.fifos.high.Range(func(any, any) bool {
+	count := func(any, any) bool {
 		marked++
 		return true
-	})
+	}
+	queue.fifos.high.Range(count)
 	if queue.ShuttingDown() {
 		marked = 0 // What is added then is not pushed.
 	}
+	queue.fifos.processedLow.Range(count)
 	if f := queue.fifos; f.highItems.Len()+f.lowItems.Len()+len(f.low)+marked > 0 {
-		t.Errorf("left are %d items of high and %d of low priority, %d elements, and %d are being added",
+		t.Errorf("left are %d items of high and %d of low priority, %d elements, and %d are being added or processed",
 			f.highItems.Len(), f.lowItems.Len(), len(f.low), marked)
 	}
 }
 
 func TestOrder(t *testing.T) {
 	for name, test := range map[string]struct {
-		add  func(testQueue[string])
+		add  func(*Queue[string])
 		want []string
 	}{
-		"high is FIFO": {func(q testQueue[string]) {
+		"high is FIFO": {func(q *Queue[string]) {
 			q.Add("a")
 			q.Add("b")
 			q.Add("c")
 		}, []string{"a", "b", "c"}},
-		"low is FIFO": {func(q testQueue[string]) {
+		"low is FIFO": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.AddLowPriority("c")
 		}, []string{"a", "b", "c"}},
-		"high before low": {func(q testQueue[string]) {
+		"high before low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.Add("c")
 			q.Add("d")
 		}, []string{"c", "d", "a", "b"}},
-		"once": {func(q testQueue[string]) {
+		"once": {func(q *Queue[string]) {
 			q.Add("a")
 			q.AddLowPriority("b")
 			q.Add("a")
 			q.AddLowPriority("b")
 		}, []string{"a", "b"}},
-		"low moves up when added with high": {func(q testQueue[string]) {
+		"low moves up when added with high": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.Add("c")
 			q.Add("b")
 		}, []string{"c", "b", "a"}},
-		"low keeps its place when added with low": {func(q testQueue[string]) {
+		"low keeps its place when added with low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.AddLowPriority("b")
 			q.AddLowPriority("c")
 			q.AddLowPriority("b")
 		}, []string{"a", "b", "c"}},
-		"high stays high when added with low": {func(q testQueue[string]) {
+		"high stays high when added with low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			q.Add("b")
 			q.AddLowPriority("b")
 		}, []string{"b", "a"}},
-		"low again once processed": {func(q testQueue[string]) {
+		"low again once processed": {func(q *Queue[string]) {
 			q.Add("a")
 			q.Done(get(q))
 			q.AddLowPriority("a")
 			q.Add("b")
 		}, []string{"b", "a"}},
-		"high while processed": {func(q testQueue[string]) {
+		"high while processed": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
 			get(q)
 			q.AddLowPriority("b")
 			q.Add("a")
 			q.Done("a")
 		}, []string{"a", "b"}},
-		"low while processed": {func(q testQueue[string]) {
+		"low while processed": {func(q *Queue[string]) {
 			q.Add("a")
 			get(q)
 			q.AddLowPriority("b")
 			q.AddLowPriority("a")
 			q.Done("a")
 		}, []string{"b", "a"}},
-		"high and low while processed": {func(q testQueue[string]) {
+		"high and low while processed": {func(q *Queue[string]) {
 			q.Add("a")
 			get(q)
 			q.AddLowPriority("b")
@@ -136,7 +133,7 @@ func TestOrder(t *testing.T) {
 			q.AddLowPriority("a")
 			q.Done("a")
 		}, []string{"a", "b"}},
-		"nothing after shutdown": {func(q testQueue[string]) {
+		"nothing after shutdown": {func(q *Queue[string]) {
 			q.Add("a")
 			q.ShutDown()
 			q.Add("b")
@@ -154,25 +151,164 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestRetriesAreHigh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
-		queue := newTestQueue[string](t)
-		queue.AddLowPriority("low")
-		queue.AddRateLimited("retried")
-		queue.AddAfter("delayed", 2*time.Millisecond)
-		time.Sleep(time.Millisecond - time.Nanosecond)
+// What a sync adds for its own item keeps the item's priority, and what an event handler delays has high priority.
+func TestDelayedPriority(t *testing.T) {
+	// process hands out an item, adds it as its sync does, and ends its processing.
+	process := func(q *Queue[string], add func(string)) {
+		item := get(q)
+		add(item)
+		q.Done(item)
+	}
+	soon := func(q *Queue[string]) func(string) {
+		return func(item string) { q.AddAfter(item, 100*time.Millisecond) }
+	}
+	wait := func() {
+		time.Sleep(time.Second) // By the fake clock of the bubble.
 		synctest.Wait()
-		if got := queue.Len(); got != 1 {
-			t.Errorf("%d items before the delay is over, want 1", got)
+	}
+	const high, low = "a, b", "b, a" // b is added with high priority when a has been queued.
+	for name, test := range map[string]struct {
+		add  func(*Queue[string])
+		want string
+	}{
+		"retry of high": {func(q *Queue[string]) {
+			q.Add("a")
+			process(q, q.AddRateLimited)
+		}, high},
+		"retry of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, q.AddRateLimited)
+		}, low},
+		"second retry of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, q.AddRateLimited)
+			wait()
+			process(q, q.AddRateLimited)
+		}, low},
+		"retry of low that is changed before it is queued": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, q.AddRateLimited)
+			q.Add("a")
+			process(q, q.AddRateLimited)
+		}, high},
+		"retry of low that is changed while it is queued": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, q.AddRateLimited)
+			wait()
+			q.Add("a")
+		}, high},
+		"retry of low that is changed while it is processed": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, func(item string) {
+				q.AddRateLimited(item)
+				q.Add(item)
+			})
+		}, high},
+		"retry of high that is resynced": {func(q *Queue[string]) {
+			q.Add("a")
+			process(q, q.AddRateLimited)
+			q.AddLowPriority("a")
+		}, high},
+		"delayed by the sync of high": {func(q *Queue[string]) {
+			q.Add("a")
+			process(q, soon(q))
+		}, high},
+		"delayed by the sync of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, soon(q))
+		}, low},
+		"not delayed by the sync of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, func(item string) { q.AddAfter(item, 0) })
+		}, low},
+		"delayed by a handler": {func(q *Queue[string]) { soon(q)("a") }, high},
+		"delayed by a handler while low waits": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			soon(q)("a")
+		}, high},
+		"delayed by a handler after the sync of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, func(string) {})
+			soon(q)("a")
+		}, high},
+		"delayed by a handler before the sync of low fails": {func(q *Queue[string]) {
+			soon(q)("a")
+			q.AddLowPriority("a")
+			process(q, q.AddRateLimited)
+		}, high},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
+				queue := newTestQueue[string](t)
+				test.add(queue)
+				wait()
+				queue.Add("b")
+				if got := strings.Join(drain(queue), ", "); got != test.want {
+					t.Errorf("items = %q, want %q", got, test.want)
+				}
+				verifyEmpty(t, queue)
+			})
+		})
+	}
+}
+
+// The retries of an initial list, all of whose syncs fail, do not delay an edit.
+func TestRetriesOfInitialList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := newTestQueue[int](t)
+		for item := range 1000 {
+			queue.AddLowPriority(item)
 		}
-		time.Sleep(time.Second)
+		for range 5 {
+			for queue.Len() > 0 {
+				item := get(queue)
+				queue.AddRateLimited(item)
+				queue.Done(item)
+			}
+			time.Sleep(25 * time.Second) // By the fake clock of the bubble.
+			synctest.Wait()
+		}
+		queue.Add(-1)
+		if waiting, got := queue.Len(), get(queue); waiting != 1001 || got != -1 {
+			t.Errorf("of %d items %d was handed out, want the edit of 1001", waiting, got)
+		}
+	})
+}
+
+func TestDepth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const name = "depth"
+		queue := New[string](name)
+		defer queue.ShutDown()
+		verify := func(when string, high, low float64) {
+			t.Helper()
+			for priority, want := range map[string]float64{"high": high, "low": low} {
+				got, err := testutil.GetGaugeMetricValue(metrics.QueueDepth.WithLabelValues(name, priority))
+				if err != nil || got != want {
+					t.Errorf("%s: %v items of %s priority (%v), want %v", when, got, priority, err, want)
+				}
+			}
+		}
+		queue.AddLowPriority("a")
+		queue.AddLowPriority("b")
+		queue.Add("c")
+		verify("added", 1, 2)
+		queue.Add("b")
+		verify("moved up", 2, 1)
+		queue.AddRateLimited("d")
+		verify("delayed", 2, 1)
+		get(queue)
+		get(queue)
+		verify("handed out high", 0, 1)
+		get(queue)
+		verify("handed out low", 0, 0)
+		queue.AddLowPriority("a")
+		verify("added while processed", 0, 0)
+		queue.Done("a")
+		verify("processed", 0, 1)
+		time.Sleep(5 * time.Millisecond) // By the fake clock of the bubble.
 		synctest.Wait()
-		if got, want := drain(queue), []string{"retried", "delayed", "low"}; !slices.Equal(got, want) {
-			t.Errorf("items = %q, want %q", got, want)
-		}
-		if got := queue.NumRequeues("retried"); got != 1 {
-			t.Errorf("NumRequeues() = %d, want 1", got)
-		}
+		verify("delay is over", 1, 1)
 	})
 }
 

@@ -86,11 +86,13 @@ const labState = (() => {
     });
   }
 
-  // delay adds a key to those that wait for a time. Of several times the earliest one counts.
+  const withPriority = ({ key, priority }) => `${key} ${priority || "high"}`;
+
+  // delay adds a key to those that wait for a time. Of several times with one priority the earliest one counts.
   function delay(pod, step) {
-    const delayed = pod.delayed.get(step.key);
+    const delayed = pod.delayed.get(withPriority(step));
     const due = ms(step.time) + 1000 * (step.delay || 0);
-    pod.delayed.set(step.key, {
+    pod.delayed.set(withPriority(step), {
       key: step.key,
       due: delayed ? Math.min(delayed.due, due) : due,
       changes: (delayed ? delayed.changes : 0) + 1,
@@ -193,8 +195,8 @@ const labState = (() => {
       delay(pod, step);
     },
     queueReady({ pod, step }) {
-      const delayed = pod.delayed.get(step.key);
-      pod.delayed.delete(step.key);
+      const delayed = pod.delayed.get(withPriority(step));
+      pod.delayed.delete(withPriority(step));
       const processing = pod.processing.get(step.key);
       if (processing && step.merged !== "waiting") {
         processing.again++;

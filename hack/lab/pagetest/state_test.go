@@ -119,11 +119,16 @@ func TestState(t *testing.T) {
 			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"processing"}
 			{"kind":"queueForget","key":"default/a","retries":1}`,
 			`[pod.retries.size, pod.processing.has("default/a"), pod.processing.get("default/a").again].join()`, "0,true,1"},
-		{"of several delays of a key the earliest counts", `
+		{"of several delays of a key with one priority the earliest counts", `
 			{"kind":"queueAddAfter","key":"default/a","delay":0.5}
 			{"kind":"queueAddAfter","key":"default/a","delay":1}
 			{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
-			`pod.delayed.get("default/a").due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + pod.delayed.get("default/a").changes`, "500 ms, 3"},
+			`((item) => item.due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + item.changes)([...pod.delayed.values()][0])`, "500 ms, 3"},
+		{"a delay of each priority counts", `
+			{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
+			{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1,"priority":"low"}
+			{"kind":"queueReady","key":"default/a","priority":"low"}`,
+			`[pod.delayed.size, pod.waiting.get("default/a").priority].join()`, "1,low"},
 		{"a key whose delay has elapsed waits with its changes, and moves up to high priority", `
 			{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"high"}
 			{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"high"}
