@@ -61,7 +61,7 @@ var messages = map[string]message{
 	"Keeping superseded Deployment until the new one is available": inSync(deployments, "waiting", ""),
 	"Deleted superseded Deployment":                                inSync(deployments, "written", ""),
 	"Computed status": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "status",
-		what: "computed the status; differs: {differs}", trace: traceComputedStatus},
+		what: "computed the status; differs: {differs}"},
 	"Updated status":   inSync(foos, "written", "wrote the status"),
 	"Foo is not ready": {stop: "sync", kind: "sync", lane: foos, object: "foo", result: "notReady", what: "not ready: {reason}", why: "message"},
 
@@ -285,13 +285,12 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// The delays that are not logged: those of keys whose sync has failed, and that between two updates of a status. The rate limiter doubles
-// the first one with each failure. What it delays for all keys together is not known.
+// The delays that are not logged: those of keys whose sync has to be repeated. The rate limiter doubles the first one with each failure. What
+// it delays for all keys together is not known.
 const (
-	staleCacheDelay = time.Second
+	requeueDelay    = time.Second
 	firstRetryDelay = 5 * time.Millisecond
 	maxRetryDelay   = 1000 * time.Second
-	statusPause     = 500 * time.Millisecond
 )
 
 func retryDelay(retries int) time.Duration {
@@ -301,27 +300,13 @@ func retryDelay(retries int) time.Duration {
 	return min(firstRetryDelay<<retries, maxRetryDelay)
 }
 
-// traceComputedStatus traces what status a sync has computed. If it differs, either a request to update it follows, or a delay.
-func traceComputedStatus(t *tracer, p *pod, l line, s Step) {
-	if work := p.queue.processing[s.Key]; work != nil {
-		work.statusDiffers = l.is("differs")
-	}
-	t.emit(s)
-}
-
-// traceSyncEnd traces the end of a sync, and what report and handleErr do with the key.
+// traceSyncEnd traces the end of a sync, and what handleErr does with the key.
 func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	s.Result, s.Duration = l.text("result"), l.duration("duration").Seconds()
 	s.What = "syncHandler ends: " + s.Result
 	step := Step{Source: inferred, Stop: "queue", Pod: p.name, Key: s.Key}
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
-		if delay := p.statusSent[s.Key].Add(statusPause).Sub(t.now); work.statusDiffers && delay > 0 { // No request has followed.
-			paced := step
-			paced.Kind, paced.Why, paced.What, paced.Code = "queueAddAfter", "status update", "queued after a delay", codeReport
-			paced.Delay, paced.Priority = delay.Seconds(), p.queue.addAfter(s.Key, t.now.Add(delay))
-			t.emit(paced)
-		}
 	}
 	if s.Result == "success" || s.Result == "stalled" {
 		forget := step
@@ -335,8 +320,8 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", codeHandleErr
 	switch s.Result {
 	case "success", "stalled": // The delay of the latter was logged.
-	case "stale":
-		delay = staleCacheDelay
+	case "stale", "not_leading", "paused":
+		delay = requeueDelay
 	default:
 		delay = retryDelay(s.Retries)
 		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry

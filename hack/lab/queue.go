@@ -25,7 +25,6 @@ type work struct {
 	worker, retries int
 	priority        string // The priority with which the key was taken.
 	added           string // The priority with which the key was added meanwhile, if it was.
-	statusDiffers   bool   // Has the sync computed another status, and not sent it yet?
 }
 
 func newQueue() queue {

@@ -50,5 +50,4 @@ const (
 	foos        = "foos"
 	deployments = "deployments"
 	leases      = "leases" // which no informer has
-	fooStatus   = foos + "/status"
 )

@@ -23,7 +23,6 @@ const (
 	codeQueueDone   = "client-go/util/workqueue/queue.go Done"
 	codeQueueForget = "client-go/util/workqueue/rate_limiting_queue.go Forget"
 	codeHandleErr   = "controller.go handleErr"
-	codeReport      = "controller.go report"
 	codeQueueRetry  = "client-go/util/workqueue/rate_limiting_queue.go AddRateLimited"
 	codeQueueReady  = "client-go/util/workqueue/delaying_queue.go waitingLoop"
 	codeRequest     = "client-go/rest/request.go Do"
@@ -54,8 +53,6 @@ type pod struct {
 	frozen bool
 	lanes  map[string]*lane
 	queue  queue
-
-	statusSent map[string]time.Time // when the last update of a Foo's status was sent, by key
 }
 
 // lane is what is known of an informer.
@@ -87,7 +84,7 @@ func (t *tracer) pod(name string) *pod {
 }
 
 func newPod(name string) *pod {
-	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}, statusSent: map[string]time.Time{}}
+	return &pod{name: name, queue: newQueue(), lanes: map[string]*lane{foos: newLane(), deployments: newLane()}}
 }
 
 func newLane() *lane { return &lane{objects: map[string]bool{}, missed: map[string]bool{}} }

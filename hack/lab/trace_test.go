@@ -286,6 +286,8 @@ func TestRequeues(t *testing.T) {
 		delay       float64
 	}{
 		{"stale", "stale", 6, "queueAddAfter", 1},
+		{"not_leading", "broken", 6, "queueAddAfter", 1},
+		{"paused", "broken", 6, "queueAddAfter", 1},
 		{"conflict", "broken", 6, "queueAddRateLimited", 0.32},
 		{"error", "broken", 0, "queueAddRateLimited", 0.005},
 		{"error", "broken", 100, "queueAddRateLimited", 1000},
@@ -324,36 +326,6 @@ func TestStalled(t *testing.T) {
 	tr.want("queueReady high")
 	tr.at(2000, func(*tracer, *pod) {})
 	tr.want()
-}
-
-// A status that differs is not updated within half a second after the last update was sent: the key is delayed until then.
-func TestPacedStatus(t *testing.T) {
-	tr := newTracing(t)
-	sync := func(at float64, updates bool, result string) {
-		tr.log(at, "Started syncing", "foo", "default/a", "retries", 0)
-		tr.log(at, "Computed status", "foo", "default/a", "differs", true)
-		if updates {
-			tr.response(at, "update", fooStatus, "10", 200)
-		}
-		tr.steps = nil
-		tr.log(at, "Finished syncing", "foo", "default/a", "result", result, "duration", "1ms", "err", nil)
-	}
-	sync(0, true, "success")
-	tr.want("queueForget", "syncEnd success", "queueDone")
-	sync(200, false, "stale")
-	if s := tr.find("queueAddAfter"); s.Delay != 0.3 || s.Why != "status update" || s.Lane != "" {
-		t.Errorf("queued by the handler of %q after %v s because of %q", s.Lane, s.Delay, s.Why)
-	}
-	tr.want("queueAddAfter high", "queueAddAfter high", "syncEnd stale", "queueDone")
-	tr.at(599, func(*tracer, *pod) {})
-	tr.want()
-	sync(500, true, "success")
-	tr.want("queueForget", "syncEnd success", "queueDone")
-	tr.log(600, "Started syncing", "foo", "default/a", "retries", 0)
-	tr.log(600, "Computed status", "foo", "default/a", "differs", false)
-	tr.steps = nil
-	tr.log(600, "Finished syncing", "foo", "default/a", "result", "success", "duration", "1ms", "err", nil)
-	tr.want("queueForget", "syncEnd success", "queueDone")
 }
 
 // The workqueue is late: it drops a delay that is added when another one has elapsed, but the key is not queued yet.

@@ -127,12 +127,6 @@ func (t *tracer) request(p *pod, s Step, body []byte) Step {
 		}
 	}
 	s.Key = t.keyOf(s)
-	if s.Resource == fooStatus {
-		p.statusSent[s.Key] = t.now
-		if work := p.queue.processing[s.Key]; work != nil {
-			work.statusDiffers = false
-		}
-	}
 	s.Seq = t.emit(s)
 	return s
 }
