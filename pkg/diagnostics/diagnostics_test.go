@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -35,6 +36,7 @@ import (
 func TestExplain(t *testing.T) {
 	foos := samplev1alpha1.Resource("foos")
 	const network = "check -kubeconfig, -master and the network"
+	wrongType := json.Unmarshal([]byte(`{"spec": {"replicas": "3"}}`), &samplev1alpha1.Foo{}) // As client-go decodes JSON.
 	requestError := func(err error) error { return &url.Error{Op: "Get", URL: "https://a", Err: err} }
 	tests := map[string]struct {
 		err  error
@@ -49,7 +51,7 @@ func TestExplain(t *testing.T) {
 		"timeout":                 {requestError(context.DeadlineExceeded), network},
 		"plugin not installed":    {requestError(errors.New("getting credentials: exec: executable helper not found")), "credential plugin"},
 		"unknown authority":       {requestError(x509.UnknownAuthorityError{}), network},
-		"value of another type":   {errors.New("cannot unmarshal string into Go struct field FooSpec.spec.replicas"), "FooSpec.spec.replicas"},
+		"value of another type":   {wrongType, "FooSpec.spec.replicas"},
 	}
 	for name, test := range tests {
 		explained := Explain(fmt.Errorf("failed to list: %w", test.err))

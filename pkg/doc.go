@@ -1,0 +1,18 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pkg has no code of its own. Each package below it answers one question:
+//
+//   - apis: what can a user ask for in a Foo, and what does a Foo report?
+//   - control: how is a write made so that it does no harm?
+//   - diagnostics: what can a user do about an error of the API server?
+//   - election: which of several instances may write?
+//   - foostatus: what does a Foo report, given its Deployment or an error?
+//   - generated: how do programs read, watch and write Foos?
+//   - metrics: how many syncs are there, with which results, and how long do they take?
+//   - options: what do the flags mean, and which cluster do they choose?
+//   - ownership: which Foo controls an object, and which objects does a Foo control?
+//   - priorityqueue: which key is synced next, and when?
+//   - server: how can a cluster see that the process is healthy, and how fast it works?
+//   - signals: when does the process stop?
+package pkg
