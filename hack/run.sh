@@ -90,8 +90,8 @@ program=sample-controller
 # new: leave out
 [[ ${WITH:-} != controller-runtime ]] || program=controllerruntime
 # new: end
-printf '\n$ ./%s -kubeconfig=%s -vmodule=control=2\n' "${program}" "${KUBECONFIG}"
-.build/bin/"${program}" -kubeconfig="${KUBECONFIG}" -vmodule=control=2 &
+printf '\n$ ./%s -kubeconfig=%s -vmodule=owned=2\n' "${program}" "${KUBECONFIG}"
+.build/bin/"${program}" -kubeconfig="${KUBECONFIG}" -vmodule=owned=2 &
 controller=$!
 trap : INT TERM # The controller receives the signal too; wait for it to shut down.
 
