@@ -163,37 +163,40 @@ func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, found)
 }
 
-// Delete deletes a superseded object of a Foo after live reads of the Foo, which may need it again, and of the
-// current one, which may be gone. The error is a conflict if superseded has changed, and a StalledError if its
-// deletion is rejected.
+// Delete deletes an object that a Foo does not desire any more after a live read of the Foo, which may need it
+// again. If current, which may be nil, supersedes the object, a live read of it follows, since it may be gone. The
+// error is a conflict if the object has changed, and a StalledError if its deletion is rejected.
 func (o *Owned[T]) Delete(
-	ctx context.Context, foo *samplev1alpha1.Foo, superseded, current T, canTakeOver func(T) bool,
+	ctx context.Context, foo *samplev1alpha1.Foo, object, current T, canTakeOver func(T) bool,
 ) error {
-	client := o.Client(foo.Namespace)
-	switch last, isPaused := o.pacer.when(o.key(foo, superseded)); {
+	switch last, isPaused := o.pacer.when(o.key(foo, object)); {
 	case isPaused && last.rejection != "":
 		return o.rejected(last)
 	case isPaused:
-		return fmt.Errorf("%w: %s %q was deleted", ErrStale, o.Kind, superseded.GetName())
+		return fmt.Errorf("%w: %s %q was deleted", ErrStale, o.Kind, object.GetName())
 	}
 	if err := o.ensureCurrent(ctx, foo); err != nil {
 		return err
 	}
-	live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
-		return err
-	case err != nil, !metav1.IsControlledBy(live, foo), !canTakeOver(live):
-		return fmt.Errorf("%w: %s %q has changed", ErrStale, o.Kind, current.GetName())
+	client, done := o.Client(foo.Namespace), "Deleted "
+	var none T
+	if current != none {
+		live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
+		switch {
+		case err != nil && !apierrors.IsNotFound(err):
+			return err
+		case err != nil, !metav1.IsControlledBy(live, foo), !canTakeOver(live):
+			return fmt.Errorf("%w: %s %q has changed", ErrStale, o.Kind, current.GetName())
+		}
+		klog.FromContext(ctx).V(4).Info("Read "+o.Kind+" from the API server; it can take over",
+			"current", klog.KObj(live))
+		done = "Deleted superseded "
 	}
-	klog.FromContext(ctx).V(4).Info("Read "+o.Kind+" from the API server; it can take over",
-		"current", klog.KObj(live))
-	uid, resourceVersion := superseded.GetUID(), superseded.GetResourceVersion()
-	err = client.Delete(ctx, superseded.GetName(), metav1.DeleteOptions{
+	uid, resourceVersion := object.GetUID(), object.GetResourceVersion()
+	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
 	})
-	var none T
-	return o.answered(ctx, foo, "Deleted superseded ", superseded, none, err)
+	return o.answered(ctx, foo, done, object, none, err)
 }
 
 // answered records a write that the API server has accepted or rejected; for the latter it returns a StalledError.

@@ -100,7 +100,7 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
-// A superseded Deployment is kept if a live read shows that the Foo has changed, whatever the cache says.
+// A Deployment, superseded or not, is kept if a live read shows that the Foo has changed, whatever the cache says.
 func TestFooHasChanged(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
 	for change, edit := range map[string]func(*samplev1alpha1.Foo){
@@ -116,9 +116,11 @@ func TestFooHasChanged(t *testing.T) {
 		}
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, notFound))
-		err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, deployment, deployment, canTakeOver)
-		if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
-			t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
+		for _, current := range []*appsv1.Deployment{deployment, nil} {
+			err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, deployment, current, canTakeOver)
+			if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
+				t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
+			}
 		}
 	}
 }
@@ -151,6 +153,20 @@ func TestCurrentHasChanged(t *testing.T) {
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
 		}
+	}
+}
+
+// An object that no other supersedes is deleted after a live read of the Foo alone.
+func TestDeleteWithoutCurrent(t *testing.T) {
+	foo := newFoo(1)
+	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
+	sampleClient.AddReactor("get", "foos", returning(foo, nil))
+	owned := newOwned(kubeClient, newControl(sampleClient, nil))
+	if err := owned.Delete(t.Context(), foo, &appsv1.Deployment{}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := requests(slices.Concat(sampleClient.Actions(), kubeClient.Actions())); !slices.Equal(got, []string{"get foos", "delete deployments"}) {
+		t.Errorf("requests = %q, want a live read of the Foo and the deletion", got)
 	}
 }
 
