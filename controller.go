@@ -59,7 +59,8 @@ const (
 	containerName = "nginx"
 	// statusDelay batches the status changes of a Deployment, of which a rollout makes many.
 	statusDelay = 500 * time.Millisecond
-	// How long a Foo waits for a cache, a Lease or its status, or for a taken name, if no event is earlier.
+	// How long a Foo waits after a stale cache, a lost Lease or a paused write, and for a taken name, if no event
+	// is earlier.
 	retryDelay     = time.Second
 	takenNameDelay = time.Minute
 )
@@ -223,7 +224,7 @@ func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialLis
 		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
 	if !isInInitialList {
 		c.handleObject(deployment)
-		// What was created may have changed hands before a relist shows it for the first time.
+		// A relist may show a Deployment for the first time after its Foo has lost it.
 		c.enqueueWaiting(cache.MetaObjectToName(deployment))
 	}
 }
@@ -348,7 +349,7 @@ func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
 		return metrics.Stale
 	case errors.Is(err, election.ErrNotLeading):
 		return metrics.NotLeading
-	case errors.Is(err, control.ErrStatusPaused):
+	case errors.Is(err, control.ErrPaused):
 		return metrics.Paused
 	case isStalled:
 		return metrics.Stalled
@@ -391,7 +392,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	result := c.syncDeployment(ctx, foo, superseded)
 	switch kind := c.resultOf(result.Err, objectRef); {
 	case kind == metrics.Stale, kind == metrics.NotLeading, kind == metrics.Conflict && result.Object != nil:
-		return result.Err // What was read from the caches is not what there is, or not to be acted on.
+		return result.Err // The caches are stale, or this instance must not act.
 	}
 	c.pruneDeployments(ctx, foo, &result, superseded)
 	return c.report(ctx, foo, result, superseded)
@@ -444,6 +445,7 @@ func (c *Controller) pruneDeployments(
 		case isStalled:
 			c.workqueue.AddAfter(cache.MetaObjectToName(foo), stalled.RetryAfter)
 			result.Stalled = cmp.Or(result.Stalled, stalled)
+		case errors.Is(err, control.ErrPaused): // It was deleted already.
 		default:
 			result.Err = cmp.Or(result.Err, err)
 		}
@@ -473,7 +475,7 @@ func (c *Controller) report(
 	}
 	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, reason, message))
 	isObserved, isWritten := foo.Status.ObservedGeneration == foo.Generation, err == nil
-	switch { // A new generation is synced when that is written, so that there is no second event then.
+	switch { // A new generation counts as synced once its status is written, so that there is no second event.
 	case reason == "" && result.Err == nil && (result.Changed && (isObserved || isWritten) ||
 		isWritten && stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
@@ -481,7 +483,7 @@ func (c *Controller) report(
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, reason, message)
 	}
-	if errors.Is(err, control.ErrStatusPaused) {
+	if errors.Is(err, control.ErrPaused) {
 		return err // The status is what is retried next, and no further failure is counted.
 	}
 	return cmp.Or(result.Err, err, stalled) // What is retried comes before what stalls the Foo.

@@ -456,7 +456,7 @@ func TestPauseEndsWithItsObject(t *testing.T) {
 		verifyError(t, f.syncHandler(t.Context(), objectRef), denied)
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago") // The status is updated later.
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "so soon after the last write") // The status is updated later.
 		f.verifyRequests(t, getFoo, createDeployment)
 	})
 }
@@ -571,7 +571,7 @@ func TestSyncedWithoutStatus(t *testing.T) {
 		f.verifyEvents(t, deniedEvent)
 		must(t, f.kubeClient.Tracker().Delete(deploymentsGVR, "default", "example-deployment"))
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago")
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "so soon after the last write")
 		f.verifyEvents(t, syncedEvent)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -579,7 +579,7 @@ func TestSyncedWithoutStatus(t *testing.T) {
 		f.responses[updateStatus] = conflict
 		verifyError(t, f.syncHandler(t.Context(), objectRef), "has been modified")
 		f.fillCaches(t)
-		verifyError(t, f.syncHandler(t.Context(), objectRef), "half a second ago")
+		verifyError(t, f.syncHandler(t.Context(), objectRef), "so soon after the last write")
 		delete(f.responses, updateStatus)
 		advance(time.Second)
 		must(t, f.syncHandler(t.Context(), objectRef))

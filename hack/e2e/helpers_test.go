@@ -44,7 +44,8 @@ func kubectl(t *testing.T, args ...string) string {
 func tryKubectl(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
 	// Not with the context of the test, which is done when cleanup functions run kubectl.
-	command := local.Command(context.Background(), "kubectl", args...)
+	// On a busy machine the API server may take longer than the 32 s that kubectl gives discovery and OpenAPI by default.
+	command := local.Command(context.Background(), "kubectl", append([]string{"--request-timeout=5m"}, args...)...)
 	command.Stdin = strings.NewReader(input)
 	output, err := command.CombinedOutput()
 	return string(output), err

@@ -1,8 +1,9 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control makes the writes of a controller such that they do no harm: none that was computed from a stale
-// cache succeeds, and none follows another as fast as others change, delete or reject what is written.
+// Package control makes the requests of a controller. Preconditions and live reads make a write fail where a stale
+// cache could do harm, and pauses keep the controller from writing as fast as others change, delete or reject what it
+// writes.
 package control
 
 import (
@@ -22,8 +23,8 @@ import (
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 )
 
-// Control makes the requests for Foos. What it shares with each Owned records the writes in the consistency store,
-// and the answers to them as pauses.
+// Control updates the status of Foos. It holds what all Owned share: the consistency store, and the pauses after
+// writes.
 type Control struct {
 	FooClient        clientset.Interface
 	ConsistencyStore *ConsistencyStore
@@ -58,7 +59,7 @@ func (c *Control) expect(foo *samplev1alpha1.Foo, resource schema.GroupResource,
 
 // UpdateFooStatus updates the status of a Foo if it differs, and nothing else. It returns the Foo as it is
 // stored. That an older CRD does not store the status, or parts of it, is no error. The error is
-// ErrStatusPaused if the status was updated less than half a second ago.
+// ErrPaused if the status was updated less than half a second ago.
 func (c *Control) UpdateFooStatus(
 	ctx context.Context, foo *samplev1alpha1.Foo, status samplev1alpha1.FooStatus,
 ) (*samplev1alpha1.Foo, error) {
@@ -69,7 +70,7 @@ func (c *Control) UpdateFooStatus(
 		return foo, nil
 	}
 	if !c.pacer.mayUpdateStatus(foo.UID) {
-		return nil, ErrStatusPaused
+		return nil, ErrPaused
 	}
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status

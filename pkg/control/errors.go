@@ -18,7 +18,7 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Of a name that is taken: the reason of a condition and of an event, and their message.
+// The reason of a condition and of an event, and their message, for a name that is taken.
 const (
 	ErrResourceExists     = "ErrResourceExists"
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
@@ -27,8 +27,8 @@ const (
 var (
 	// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
 	ErrStale = errors.New("the cache is stale")
-	// ErrStatusPaused means that a status has to wait, because there are at most two updates a second.
-	ErrStatusPaused = errors.New("the status was updated less than half a second ago")
+	// ErrPaused means that a status, or an object that was deleted, is not written again so soon.
+	ErrPaused = errors.New("not written again so soon after the last write")
 )
 
 // StalledError is what stalls a Foo until a user acts. It is reported in the Stalled condition.

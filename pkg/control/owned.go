@@ -8,10 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -20,7 +24,8 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Owned writes the objects of one kind that Foos own, such as *appsv1.Deployment.
+// Owned writes the objects of one kind that Foos own, such as *appsv1.Deployment. The kind must be built in: custom
+// resources do not support strategic merge patches.
 type Owned[T Object[T]] struct {
 	*Control
 	Kind     string // As in conditions and in the log, such as Deployment.
@@ -46,8 +51,8 @@ type Client[T any] interface {
 
 // Result is what a sync has found of an object, and has done about it.
 type Result[T any] struct {
-	Object  T            // It is nil if the Foo controls none of the name.
-	Changed bool         // Has the sync created or patched it?
+	Object  T            // It is nil if the cache has none that the Foo controls, and none was created.
+	Changed bool         // Whether the sync created or patched it.
 	Stalled StalledError // What a user has to act on, if its reason is not empty.
 	Err     error        // What is retried, or nil.
 }
@@ -148,24 +153,42 @@ func (o *Owned[T]) patch(ctx context.Context, foo *samplev1alpha1.Foo, d Differe
 }
 
 // mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found as a
-// precondition.
+// precondition. What is equal is left out: a list whose items lack their merge key could not be compared.
 func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
-	from := found.DeepCopy()
-	from.SetResourceVersion("")
-	before, err := json.Marshal(from)
+	from, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
 	if err != nil {
 		return nil, err
 	}
-	after, err := json.Marshal(desired)
+	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
 	if err != nil {
 		return nil, err
 	}
-	return strategicpatch.CreateTwoWayMergePatch(before, after, found)
+	for part := range to { // metadata, spec, status
+		before, _ := from[part].(map[string]any)
+		after, _ := to[part].(map[string]any)
+		maps.DeleteFunc(after, func(field string, value any) bool {
+			isEqual := reflect.DeepEqual(before[field], value)
+			if isEqual {
+				delete(before, field)
+			}
+			return isEqual
+		})
+	}
+	unstructured.RemoveNestedField(from, "metadata", "resourceVersion")
+	if err := unstructured.SetNestedField(to, found.GetResourceVersion(), "metadata", "resourceVersion"); err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergeMapPatch(from, to, found)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(patch)
 }
 
 // Delete deletes an object that a Foo does not desire any more after a live read of the Foo, which may need it
 // again. If current, which may be nil, supersedes the object, a live read of it follows, since it may be gone. The
-// error is a conflict if the object has changed, and a StalledError if its deletion is rejected.
+// error is a conflict if the object has changed, a StalledError if its deletion is rejected, ErrPaused if it was
+// deleted just before, and wraps ErrStale if a live read shows that it must stay.
 func (o *Owned[T]) Delete(
 	ctx context.Context, foo *samplev1alpha1.Foo, object, current T, canTakeOver func(T) bool,
 ) error {
@@ -173,7 +196,7 @@ func (o *Owned[T]) Delete(
 	case isPaused && last.rejection != "":
 		return o.rejected(last)
 	case isPaused:
-		return fmt.Errorf("%w: %s %q was deleted", ErrStale, o.Kind, object.GetName())
+		return ErrPaused // It is not gone yet, or the cache still has it.
 	}
 	if err := o.ensureCurrent(ctx, foo); err != nil {
 		return err

@@ -100,6 +100,17 @@ func TestMergePatch(t *testing.T) {
 	}
 }
 
+// Nobody can compare a list whose items lack their merge key. So it is left out unless it is what differs.
+func TestMergePatchOfListWithoutMergeKeys(t *testing.T) {
+	found := &appsv1.Deployment{}
+	found.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{}}
+	desired := found.DeepCopy()
+	desired.Spec.Replicas = new(int32(2))
+	if patch, err := mergePatch(found, desired); err != nil || string(patch) != `{"metadata":{"resourceVersion":""},"spec":{"replicas":2}}` {
+		t.Errorf("mergePatch() = %s and error %v", patch, err)
+	}
+}
+
 // A Deployment, superseded or not, is kept if a live read shows that the Foo has changed, whatever the cache says.
 func TestFooHasChanged(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
@@ -167,6 +178,9 @@ func TestDeleteWithoutCurrent(t *testing.T) {
 	}
 	if got := requests(slices.Concat(sampleClient.Actions(), kubeClient.Actions())); !slices.Equal(got, []string{"get foos", "delete deployments"}) {
 		t.Errorf("requests = %q, want a live read of the Foo and the deletion", got)
+	}
+	if err := owned.Delete(t.Context(), foo, &appsv1.Deployment{}, nil, nil); !errors.Is(err, ErrPaused) {
+		t.Errorf("Delete() = %v while the object is still in the cache, want ErrPaused", err)
 	}
 }
 

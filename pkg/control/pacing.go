@@ -42,7 +42,7 @@ type pause struct {
 	length    time.Duration
 	end       time.Time
 	rejection string // The API server's message if it has rejected the last write.
-	waited    bool   // Was the write rejected, or did another have to wait for the end?
+	waited    bool   // Whether the write was rejected, or another had to wait for the end.
 }
 
 func (p pause) remaining() time.Duration { return max(0, time.Until(p.end)) }
@@ -108,8 +108,8 @@ func (p *pacer) answered(key key, rejection string) pause {
 	return next
 }
 
-// mayUpdateStatus reports whether the status of an owner may be updated, at most twice a second. If so, that counts
-// as done.
+// mayUpdateStatus reports whether the status of an owner may be updated, at most twice a second. If so, the next pause
+// starts.
 func (p *pacer) mayUpdateStatus(owner types.UID) bool {
 	key := key{owner: owner}
 	if p.last(key).remaining() > 0 {

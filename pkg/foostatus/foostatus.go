@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foostatus computes the status of a Foo from its Deployment, or from what prevents it.
+// Package foostatus computes the status of a Foo from its Deployment, or from what keeps it from its desired state.
 package foostatus
 
 import (
@@ -19,7 +19,7 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// Reasons of conditions.
+// Reasons of a rollout, and of a failed request. See control.StalledError for the others.
 const (
 	DeploymentAvailable   = "DeploymentAvailable"
 	DeploymentProgressing = "DeploymentProgressing"

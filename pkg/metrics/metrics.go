@@ -20,7 +20,7 @@ const (
 	Error      = "error"
 )
 
-// The metrics of syncs and priorities. A sync that panicked counts as one with the result Error as well.
+// The metrics of syncs and of the workqueue. A sync that panicked counts as one with the result Error as well.
 var (
 	Syncs = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "sample_controller_syncs_total", StabilityLevel: metrics.ALPHA,

@@ -23,7 +23,8 @@ const maxLowWait = 30 * time.Second
 
 // Queue is a rate-limiting workqueue that hands out items of high priority first, until others are overdue.
 // Items of one priority keep their order. Add adds with high priority. So do AddAfter and AddRateLimited, but
-// while an item is processed with low priority, they add it with low priority: a retry keeps its priority.
+// while an item is processed with low priority, they add it with low priority, whoever calls them: a retry keeps
+// its priority. An item may have one delay of each priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	low   workqueue.TypedRateLimitingInterface[T]
