@@ -329,7 +329,7 @@ func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.O
 	case metrics.Stalled: // It is retried when report has said.
 		c.workqueue.Forget(objectRef)
 	case metrics.Stale, metrics.NotLeading, metrics.Paused:
-		c.workqueue.AddAfter(objectRef, retryDelay)
+		c.workqueue.RetryAfter(objectRef, retryDelay)
 	case metrics.Conflict:
 		c.workqueue.AddRateLimited(objectRef)
 	default:
@@ -443,7 +443,7 @@ func (c *Controller) pruneDeployments(
 		case err == nil:
 			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
 		case isStalled:
-			c.workqueue.AddAfter(cache.MetaObjectToName(foo), stalled.RetryAfter)
+			c.workqueue.RetryAfter(cache.MetaObjectToName(foo), stalled.RetryAfter)
 			result.Stalled = cmp.Or(result.Stalled, stalled)
 		case errors.Is(err, control.ErrPaused): // It was deleted already.
 		default:
@@ -469,7 +469,7 @@ func (c *Controller) report(
 		stalled = result.Stalled
 		after := cmp.Or(result.Stalled.RetryAfter, takenNameDelay)
 		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", reason, "after", after)
-		c.workqueue.AddAfter(objectRef, after)
+		c.workqueue.RetryAfter(objectRef, after)
 	case c.resultOf(result.Err, objectRef) == metrics.Error:
 		reason, message = foostatus.DeploymentFailed, result.Err.Error()
 	}

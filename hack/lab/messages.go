@@ -243,9 +243,10 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 	if delay := l.duration("after"); delay > 0 {
 		s.Kind, s.Delay, s.What = "queueAddAfter", delay.Seconds(), "queued after a delay"
 		if s.Lane == foos { // The handler of Foos delays none.
-			s.Lane = ""
+			s.Lane, s.Priority = "", p.queue.retryAfter(s.Key, t.now.Add(delay))
+		} else {
+			p.queue.addAfter(s.Key, s.Priority, t.now.Add(delay))
 		}
-		s.Priority = p.queue.addAfter(s.Key, t.now.Add(delay))
 		t.emit(s)
 		return
 	}
@@ -327,7 +328,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry
 	}
 	if delay > 0 {
-		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), p.queue.addAfter(s.Key, t.now.Add(delay))
+		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), p.queue.retryAfter(s.Key, t.now.Add(delay))
 		t.emit(step)
 	}
 	t.emit(s)

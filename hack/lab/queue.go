@@ -49,18 +49,22 @@ func (q *queue) add(key, priority string) (merged string) {
 	return ""
 }
 
-// addAfter adds a key at a time, with the priority with which it is being processed, or else with high priority, which it returns. Of
-// several times with one priority the earliest counts.
-func (q *queue) addAfter(key string, at time.Time) (priority string) {
+// retryAfter adds a key at a time, with the priority with which it is being processed, which it returns.
+func (q *queue) retryAfter(key string, at time.Time) (priority string) {
 	priority = "high"
 	if work := q.processing[key]; work != nil {
 		priority = work.priority
 	}
+	q.addAfter(key, priority, at)
+	return priority
+}
+
+// addAfter adds a key with a priority at a time. Of several times with one priority the earliest counts.
+func (q *queue) addAfter(key, priority string, at time.Time) {
 	d := delayed{key, priority}
 	if until, ok := q.delayed[d]; !ok || at.Before(until) {
 		q.delayed[d] = at
 	}
-	return priority
 }
 
 // elapsed returns the keys that are delayed until a time at most. The earliest comes first.

@@ -22,9 +22,8 @@ import (
 const maxLowWait = 30 * time.Second
 
 // Queue is a rate-limiting workqueue that hands out items of high priority first, until others are overdue.
-// Items of one priority keep their order. Add adds with high priority. So do AddAfter and AddRateLimited, but
-// while an item is processed with low priority, they add it with low priority, whoever calls them: a retry keeps
-// its priority. An item may have one delay of each priority.
+// Items of one priority keep their order. Add and AddAfter add with high priority, and a retry keeps the priority
+// with which its item is processed. An item may have one delay of each priority.
 type Queue[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	low   workqueue.TypedRateLimitingInterface[T]
@@ -63,17 +62,22 @@ func (q highPriority[T]) Add(item T) {
 }
 
 // AddLowPriority adds an item with low priority, unless it has been added with high priority already.
-func (q *Queue[T]) AddLowPriority(item T)                { q.low.Add(item) }
-func (q *Queue[T]) AddAfter(item T, delay time.Duration) { q.delaying(item).AddAfter(item, delay) }
-func (q *Queue[T]) AddRateLimited(item T)                { q.delaying(item).AddRateLimited(item) }
+func (q *Queue[T]) AddLowPriority(item T) { q.low.Add(item) }
 
-func (q *Queue[T]) delaying(item T) workqueue.TypedRateLimitingInterface[T] {
+// RetryAfter adds an item that is being processed, with its priority, after a delay.
+func (q *Queue[T]) RetryAfter(item T, delay time.Duration) { q.processedIn(item).AddAfter(item, delay) }
+
+// AddRateLimited adds an item that is being processed, with its priority, after the delay of the rate limiter.
+func (q *Queue[T]) AddRateLimited(item T) { q.processedIn(item).AddRateLimited(item) }
+
+func (q *Queue[T]) processedIn(item T) workqueue.TypedRateLimitingInterface[T] {
 	if _, isLow := q.fifos.processedLow.Load(item); isLow {
 		return q.low
 	}
 	return q.TypedRateLimitingInterface
 }
 
+// Done marks an item as processed.
 func (q *Queue[T]) Done(item T) {
 	q.fifos.processedLow.Delete(item)
 	q.low.Done(item)

@@ -162,6 +162,9 @@ func TestDelayedPriority(t *testing.T) {
 	soon := func(q *Queue[string]) func(string) {
 		return func(item string) { q.AddAfter(item, 100*time.Millisecond) }
 	}
+	retrySoon := func(q *Queue[string]) func(string) {
+		return func(item string) { q.RetryAfter(item, 100*time.Millisecond) }
+	}
 	wait := func() {
 		time.Sleep(time.Second) // By the fake clock of the bubble.
 		synctest.Wait()
@@ -211,15 +214,19 @@ func TestDelayedPriority(t *testing.T) {
 		}, high},
 		"delayed by the sync of high": {func(q *Queue[string]) {
 			q.Add("a")
-			process(q, soon(q))
+			process(q, retrySoon(q))
 		}, high},
 		"delayed by the sync of low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
-			process(q, soon(q))
+			process(q, retrySoon(q))
 		}, low},
+		"delayed by a handler during the sync of low": {func(q *Queue[string]) {
+			q.AddLowPriority("a")
+			process(q, soon(q))
+		}, high},
 		"not delayed by the sync of low": {func(q *Queue[string]) {
 			q.AddLowPriority("a")
-			process(q, func(item string) { q.AddAfter(item, 0) })
+			process(q, func(item string) { q.RetryAfter(item, 0) })
 		}, low},
 		"delayed by a handler": {func(q *Queue[string]) { soon(q)("a") }, high},
 		"delayed by a handler while low waits": {func(q *Queue[string]) {

@@ -190,7 +190,7 @@ class Picture {
       element("span", { className: "number" }, `#${worker.number}`),
       worker.key ? this.chip(worker.key, brief(worker.key)) : element("span", { className: "soft" }, "idle"),
       worker.key ? element("span", { className: "trail" }, trail)
-        : element("span", { className: "soft trail" }, last ? element("span", {}, `last: ${brief(last.key)}, ${last.result}${last.duration ? `, ${Math.max(0.1, 1000 * last.duration).toFixed(1)} ms` : ""}`) : ""));
+        : element("span", { className: "soft trail" }, last ? element("span", {}, `last: ${brief(last.key)}, ${last.result}${last.duration ? `, ${Math.max(0.1, 1000 * last.duration).toFixed(last.duration < 0.1 ? 1 : 0)} ms` : ""}`) : ""));
   }
 
   // Arrows and tokens.
