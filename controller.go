@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -172,6 +173,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	syncCtx, cancelSyncs := context.WithCancelCause(context.WithoutCancel(ctx)) // Running syncs outlive ctx.
 	defer cancelSyncs(nil)
 	go c.control.Run(ctx)
+	go wait.UntilWithContext(ctx, c.enqueueMissed, time.Second)
 	logger.Info("Starting workers", "count", workers)
 	var running sync.WaitGroup
 	for range workers {
@@ -266,6 +268,15 @@ func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 	for _, foo := range c.waiting.Get(deployment.String()) {
 		c.enqueueFoo(foo, "Deployment of the desired name was added or deleted, or has another controller")
+	}
+}
+
+// enqueueMissed enqueues the Foos whose Deployment was created and deleted without an event that shows it.
+func (c *Controller) enqueueMissed(context.Context) {
+	for _, objectRef := range c.consistencyStore.Missed(appsv1.Resource("deployments")) {
+		c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KRef(objectRef.Parts()),
+			"reason", "no event of a write has led to a sync", "priority", "high")
+		c.workqueue.Add(objectRef)
 	}
 }
 

@@ -6,6 +6,7 @@ package control
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 // staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
 // because etcd was restored from an older snapshot. Preconditions still protect what is written then.
 const staleCacheTimeout = time.Minute
+
+const missedDelay = 5 * time.Second
 
 // ConsistencyStore keeps a controller from acting on a cache that is older than the controller's own last write.
 // It records the resourceVersions of the last writes for each owner, which is a key of the workqueue. It is safe
@@ -71,9 +74,7 @@ func (s *ConsistencyStore) EnsureReady(owner cache.ObjectName) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for _, write := range s.writes[owner] {
-		read := s.stores[write.resource].LastStoreSyncResourceVersion()
-		order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
-		if stale := read == "" || err == nil && order < 0; stale && time.Since(write.at) < staleCacheTimeout {
+		if read, isStale := s.read(write); isStale && time.Since(write.at) < staleCacheTimeout {
 			metrics.StaleSyncSkips.WithLabelValues(write.resource.Group, write.resource.Resource).Inc()
 			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written",
 				ErrStale, write.resource, cmp.Or(read, "unknown"), write.resourceVersion)
@@ -81,4 +82,30 @@ func (s *ConsistencyStore) EnsureReady(owner cache.ObjectName) error {
 	}
 	delete(s.writes, owner)
 	return nil
+}
+
+// read returns the resourceVersion of the cache that has to reach a write, and whether it is older.
+func (s *ConsistencyStore) read(write write) (resourceVersion string, isStale bool) {
+	read := s.stores[write.resource].LastStoreSyncResourceVersion()
+	order, err := resourceversion.CompareResourceVersion(read, write.resourceVersion)
+	return read, read == "" || err == nil && order < 0
+}
+
+// Missed returns the owners that were not synced in the 5 s after a write to a resource, though the cache has reached
+// it. If an object is deleted soon after its creation, a relist shows neither, and no event leads to a sync.
+func (s *ConsistencyStore) Missed(resource schema.GroupResource) (owners []cache.ObjectName) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for owner, writes := range s.writes {
+		if slices.ContainsFunc(writes, func(write write) bool {
+			if write.resource != resource || time.Since(write.at) < missedDelay {
+				return false
+			}
+			_, isStale := s.read(write)
+			return !isStale
+		}) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
 }

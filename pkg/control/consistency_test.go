@@ -5,6 +5,7 @@ package control
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,4 +154,30 @@ func TestStaleSyncSkips(t *testing.T) {
 		after["apps/deployments"] != before["apps/deployments"]+1 {
 		t.Errorf("skips = %v, before %v, want one more of deployments", after, before)
 	}
+}
+
+// An owner is missed if the cache has reached a write of the resource, and no sync has followed.
+func TestMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, foosCache, deploymentsCache := newTestStore("1", "1")
+		verifyMissed := func(when string, want ...cache.ObjectName) {
+			t.Helper()
+			if got := store.Missed(deployments); !slices.Equal(got, want) {
+				t.Errorf("%s: Missed() = %v, want %v", when, got, want)
+			}
+		}
+		store.WroteAt(owner, deployments, "2")
+		store.WroteAt(cache.NewObjectName("default", "status"), foos, "3")
+		foosCache.at = "3"
+		time.Sleep(missedDelay)
+		verifyMissed("stale cache")
+		deploymentsCache.at = "2"
+		verifyMissed("the cache has reached it", owner)
+		if err := store.EnsureReady(owner); err != nil {
+			t.Error(err)
+		}
+		verifyMissed("synced")
+		store.WroteAt(owner, deployments, "2")
+		verifyMissed("just written")
+	})
 }
