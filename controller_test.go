@@ -587,6 +587,27 @@ func TestSyncedWithoutStatus(t *testing.T) {
 	})
 }
 
+// A Foo is synced soon if no event has shown what was written for it.
+func TestMissedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours := newDeploymentFor(newFoo(), available)
+		f := newFixture(t, newFoo(observing(ours)), ours)
+		stop, returned := f.run(t)
+		advance(time.Second)
+		f.takeRequests()
+		deployments := f.kubeInformers.Apps().V1().Deployments().Informer().GetIndexer()
+		must(t, deployments.Delete(ours)) // Without an event.
+		deployments.Bookmark("9")         // It has reached the write.
+		f.consistencyStore.WroteAt(objectRef, deploymentResource, "8")
+		advance(10 * time.Second)
+		if got := f.takeRequests(); !slices.Contains(got, getFoo) {
+			t.Errorf("requests = %q, want those of a sync that finds no Deployment", got)
+		}
+		stop()
+		must(t, <-returned)
+	})
+}
+
 // Ten conflicts in a row are a failure.
 func TestConflictsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
