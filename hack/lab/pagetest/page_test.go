@@ -11,8 +11,10 @@ import (
 )
 
 // overflowing returns the texts that need more room than their box, button or panel has, and the boxes that overlap or are outside of the picture.
-// What may be cut has its text as its title.
-const overflowing = `(() => {
+// What may be cut has its text as its title. It is measured by a ResizeObserver of its own, because the picture draws its arrows anew in
+// another, and observers are called in the order of their creation: in between, a new scrollbar leaves the arrows where they were.
+const overflowing = `new Promise((measured) => new ResizeObserver((_, observer) => {
+	observer.disconnect();
 	const found = [];
 	const sticksOut = (inner, outer) => inner.left < outer.left - 1 || inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1;
 	for (const element of document.querySelectorAll("#bar *, #do *, #picture *")) {
@@ -47,8 +49,8 @@ const overflowing = `(() => {
 			if (end && (end.scrollWidth > end.clientWidth + 1 || sticksOut(end.getBoundingClientRect(), trail.getBoundingClientRect()))) found.push("an end of the trail is cut: " + end.textContent);
 		}
 	}
-	return found.join("\n");
-})()`
+	measured(found.join("\n"));
+}).observe(document.getElementById("picture")))`
 
 // withLongNames makes the recording one of an object with a long name in a cluster that has run for long.
 const withLongNames = `(() => {
