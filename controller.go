@@ -74,8 +74,8 @@ type Controller struct {
 	deploymentsSynced cache.DoneChecker
 	foosLister        listers.FooLister
 	foosSynced        cache.DoneChecker
-	owned             *ownership.Index[*appsv1.Deployment]  // by the UID of the Foo
-	waiting           *ownership.Index[*samplev1alpha1.Foo] // by the name of the Deployment
+	deploymentsByFoo  *ownership.Index[*appsv1.Deployment]  // by the UID of the Foo that controls them
+	foosByDeployment  *ownership.Index[*samplev1alpha1.Foo] // by the name of the Deployment that they desire
 
 	// workqueue holds the namespace/name of each Foo that has to be synced, once.
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
@@ -101,13 +101,11 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	consistencyStore := control.NewConsistencyStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
+	store := control.NewConsistencyStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
 		appsv1.Resource("deployments"):  deployments.GetStore(),
 		samplev1alpha1.Resource("foos"): foos.GetStore(),
 	})
-	requests := &control.Control{
-		FooClient: sampleclientset, ConsistencyStore: consistencyStore, FieldManager: FieldManager,
-	}
+	requests := &control.Control{FooClient: sampleclientset, ConsistencyStore: store, FieldManager: FieldManager}
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -115,12 +113,12 @@ func NewController(
 		sampleclientset:   sampleclientset,
 		deploymentsLister: deploymentInformer.Lister(),
 		foosLister:        fooInformer.Lister(),
-		owned:             ownership.NewControllerIndex(deployments),
-		waiting: ownership.NewIndex(foos, "deploymentName", func(foo *samplev1alpha1.Foo) string {
+		deploymentsByFoo:  ownership.NewControllerIndex(deployments),
+		foosByDeployment: ownership.NewIndex(foos, "deploymentName", func(foo *samplev1alpha1.Foo) string {
 			return cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()
 		}),
 		workqueue:        priorityqueue.New[cache.ObjectName]("foos"),
-		consistencyStore: consistencyStore,
+		consistencyStore: store,
 		control:          requests,
 		deployments: control.Owned[*appsv1.Deployment]{
 			Control: requests, Kind: "Deployment", Resource: appsv1.Resource("deployments"),
@@ -266,7 +264,7 @@ func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
 
 // enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free or taken now.
 func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	for _, foo := range c.waiting.Get(deployment.String()) {
+	for _, foo := range c.foosByDeployment.Get(deployment.String()) {
 		c.enqueueFoo(foo, "Deployment of the desired name was added or deleted, or has another controller")
 	}
 }
@@ -274,9 +272,8 @@ func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 // enqueueMissed enqueues the Foos whose Deployment was created and deleted without an event that shows it.
 func (c *Controller) enqueueMissed(context.Context) {
 	for _, objectRef := range c.consistencyStore.Missed(appsv1.Resource("deployments")) {
-		c.logger.V(4).Info("Enqueuing Foo", "foo", klog.KRef(objectRef.Parts()),
-			"reason", "no event of a write has led to a sync", "priority", "high")
-		c.workqueue.Add(objectRef)
+		foo := &metav1.ObjectMeta{Namespace: objectRef.Namespace, Name: objectRef.Name}
+		c.enqueueFoo(foo, "no event of a write has led to a sync")
 	}
 }
 
@@ -335,10 +332,8 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 func (c *Controller) handleErr(ctx context.Context, err error, objectRef cache.ObjectName) string {
 	result := c.resultOf(err, objectRef)
 	switch result {
-	case metrics.Success:
+	case metrics.Success, metrics.Stalled: // What is stalled is retried when report has said.
 		c.workqueue.Forget(objectRef) // This resets the retry delay.
-	case metrics.Stalled: // It is retried when report has said.
-		c.workqueue.Forget(objectRef)
 	case metrics.Stale, metrics.NotLeading, metrics.Paused:
 		c.workqueue.RetryAfter(objectRef, retryDelay)
 	case metrics.Conflict:
@@ -399,7 +394,7 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 		return nil
 	}
 
-	superseded := c.owned.Superseded(foo, foo.Spec.DeploymentName)
+	superseded := c.deploymentsByFoo.Superseded(foo, foo.Spec.DeploymentName)
 	result := c.syncDeployment(ctx, foo, superseded)
 	switch kind := c.resultOf(result.Err, objectRef); {
 	case kind == metrics.Stale, kind == metrics.NotLeading, kind == metrics.Conflict && result.Object != nil:
@@ -428,9 +423,8 @@ func (c *Controller) syncDeployment(
 		return c.deployments.Create(ctx, foo, desired, set)
 	case err != nil:
 		return control.Result[*appsv1.Deployment]{Err: err}
-	default:
-		return c.deployments.Patch(ctx, foo, found, set)
 	}
+	return c.deployments.Patch(ctx, foo, found, set)
 }
 
 // pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
