@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
@@ -81,7 +80,7 @@ type Controller struct {
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
 	consistencyStore *control.ConsistencyStore
 	control          *control.Control
-	deployments      control.Owned[*appsv1.Deployment]
+	deployments      *control.Owned[*appsv1.Deployment]
 	eventBroadcaster record.EventBroadcaster
 	recorder         record.EventRecorder
 	logger           klog.Logger
@@ -101,11 +100,7 @@ func NewController(
 ) *Controller {
 	deployments := appsinformers.ToTypedDeploymentInformer(deploymentInformer).TypedInformer()
 	foos := informers.ToTypedFooInformer(fooInformer).TypedInformer()
-	store := control.NewConsistencyStore(klog.FromContext(ctx), map[schema.GroupResource]cache.Store{
-		appsv1.Resource("deployments"):  deployments.GetStore(),
-		samplev1alpha1.Resource("foos"): foos.GetStore(),
-	})
-	requests := &control.Control{FooClient: sampleclientset, ConsistencyStore: store, FieldManager: FieldManager}
+	requests := control.New(klog.FromContext(ctx), sampleclientset, foos.GetStore(), FieldManager)
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
@@ -118,14 +113,10 @@ func NewController(
 			return cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()
 		}),
 		workqueue:        priorityqueue.New[cache.ObjectName]("foos"),
-		consistencyStore: store,
+		consistencyStore: requests.ConsistencyStore,
 		control:          requests,
-		deployments: control.Owned[*appsv1.Deployment]{
-			Control: requests, Kind: "Deployment", Resource: appsv1.Resource("deployments"),
-			Client: func(namespace string) control.Client[*appsv1.Deployment] {
-				return kubeclientset.AppsV1().Deployments(namespace)
-			},
-		},
+		deployments: control.NewOwned(requests, "Deployment", appsv1.Resource("deployments"),
+			deployments.GetStore(), kubeclientset.AppsV1().Deployments),
 		eventBroadcaster: eventBroadcaster,
 		recorder:         eventBroadcaster.NewRecorder(samplescheme.Scheme, eventSource),
 		logger:           klog.FromContext(ctx),

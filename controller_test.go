@@ -993,7 +993,8 @@ func TestRunShutdownTimeout(t *testing.T) {
 		f := newFixtureWithoutController(t, newFoo())
 		f.newController(t)
 		f.shutdownTimeout = time.Minute
-		f.deployments.Client = func(string) control.Client[*appsv1.Deployment] { return hangingClient{} }
+		f.deployments = control.NewOwned(f.control, "Deployment", appsv1.Resource("deployments"),
+			f.kubeInformers.Apps().V1().Deployments().Informer().GetStore(), func(string) hangingClient { return hangingClient{} })
 		stop, returned := f.run(t)
 		advance(time.Hour)
 		start := time.Now()

@@ -47,16 +47,19 @@ type write struct {
 	at              time.Time
 }
 
-// NewConsistencyStore returns an empty store for writes to the resources that the given caches hold.
-func NewConsistencyStore(logger klog.Logger, stores map[schema.GroupResource]cache.Store) *ConsistencyStore {
+// NewConsistencyStore returns an empty store.
+func NewConsistencyStore(logger klog.Logger) *ConsistencyStore {
 	if !features.FeatureGates().Enabled(features.AtomicFIFO) {
 		logger.Info("Each write delays further syncs of its object, because caches do not know their "+
 			"resourceVersion; remove KUBE_FEATURE_AtomicFIFO=false from the environment", "delay", staleCacheTimeout)
 	}
-	for resource := range stores {
-		metrics.StaleSyncSkips.WithLabelValues(resource.Group, resource.Resource) // The series starts at 0.
-	}
-	return &ConsistencyStore{stores: stores, writes: map[cache.ObjectName][]write{}}
+	return &ConsistencyStore{stores: map[schema.GroupResource]cache.Store{}, writes: map[cache.ObjectName][]write{}}
+}
+
+// add adds the cache that has to reach the writes to a resource.
+func (s *ConsistencyStore) add(resource schema.GroupResource, cached cache.Store) {
+	s.stores[resource] = cached
+	metrics.StaleSyncSkips.WithLabelValues(resource.Group, resource.Resource) // The series starts at 0.
 }
 
 // WroteAt records the resourceVersion in the response to a write for an owner, unless it cannot be compared.

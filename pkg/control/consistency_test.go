@@ -36,7 +36,10 @@ func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
 func newTestStore(foosAt, deploymentsAt string) (store *ConsistencyStore, foosCache, deploymentsCache *fakeCache) {
 	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
-	return NewConsistencyStore(klog.Background(), map[schema.GroupResource]cache.Store{foos: foosCache, deployments: deploymentsCache}), foosCache, deploymentsCache
+	store = NewConsistencyStore(klog.Background())
+	store.add(foos, foosCache)
+	store.add(deployments, deploymentsCache)
+	return store, foosCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -118,7 +121,7 @@ func TestUnknownVersionsAreLogged(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		featurestesting.SetFeatureDuringTest(t, features.AtomicFIFO, known)
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
-		NewConsistencyStore(logger, nil)
+		NewConsistencyStore(logger)
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 		if logged := strings.Contains(log, "KUBE_FEATURE_AtomicFIFO") && strings.Contains(log, `delay="1m0s"`); logged == known {
 			t.Errorf("log = %q with AtomicFIFO=%t, want the delay exactly without it", log, known)

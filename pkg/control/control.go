@@ -26,11 +26,18 @@ import (
 // Control updates the status of Foos. It holds what all Owned share: the consistency store, and the pauses after
 // writes.
 type Control struct {
-	FooClient        clientset.Interface
 	ConsistencyStore *ConsistencyStore
-	FieldManager     string
+	fooClient        clientset.Interface
+	fieldManager     string
 	pacer            pacer
 	olderCRD         sync.Once // It is logged once that the CRD is older than this controller.
+}
+
+// New returns the Control of Foos, which are read from the cache.
+func New(logger klog.Logger, client clientset.Interface, cached cache.Store, fieldManager string) *Control {
+	store := NewConsistencyStore(logger)
+	store.add(samplev1alpha1.Resource("foos"), cached)
+	return &Control{ConsistencyStore: store, fooClient: client, fieldManager: fieldManager}
 }
 
 // Run forgets, until ctx is done, the pauses that ended long ago.
@@ -39,7 +46,7 @@ func (c *Control) Run(ctx context.Context) { c.pacer.run(ctx) }
 // ensureCurrent returns an error if a live read finds a Foo with another UID or spec, or one that is being
 // deleted. Generations are not compared: after etcd was restored from an older snapshot they may be equal.
 func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
-	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.fooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
@@ -74,9 +81,9 @@ func (c *Control) UpdateFooStatus(
 	}
 	fooCopy := foo.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	fooCopy.Status = status
-	client := c.FooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
+	client := c.fooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	updated, err := client.UpdateStatus(ctx, fooCopy, metav1.UpdateOptions{
-		FieldManager: c.FieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
+		FieldManager: c.fieldManager, FieldValidation: metav1.FieldValidationIgnore, // See olderCRD.
 	})
 	switch {
 	case apierrors.IsNotFound(err) && !IsRejection(err) && c.ensureCurrent(ctx, foo) == nil:

@@ -54,7 +54,7 @@ func TestOlderCRD(t *testing.T) {
 				client := &fake.Clientset{}
 				client.AddReactor("update", "foos", returning(test.response, test.err))
 				client.AddReactor("get", "foos", returning(foo, test.live))
-				control := newControl(client, NewConsistencyStore(klog.Background(), nil))
+				control := newControl(client)
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(4)))
 				for range 3 {
 					client.ClearActions()
@@ -90,7 +90,7 @@ func TestStatusIsDenied(t *testing.T) {
 	err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Message: `admission webhook "x" denied the request`}}
 	client.AddReactor("update", "foos", returning(nil, err))
 	client.AddReactor("get", "foos", returning(foo, nil))
-	control := newControl(client, NewConsistencyStore(klog.Background(), nil))
+	control := newControl(client)
 	if _, got := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1}); !errors.Is(got, err) {
 		t.Errorf("UpdateFooStatus() = %v, want the webhook's error", got)
 	}

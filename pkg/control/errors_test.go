@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -98,7 +99,7 @@ func TestReported(t *testing.T) {
 			want = StalledError{"DeploymentOverridden", text, time.Second}
 		}
 		none := differ(&appsv1.Deployment{}, &appsv1.Deployment{})
-		if got := newOwned(nil, nil).overridden(foo, none, time.Second); got != want {
+		if got := newOwned(&kubefake.Clientset{}, newControl(nil)).overridden(foo, none, time.Second); got != want {
 			t.Errorf("%s: overridden() = %v without differences, want %v", name, got, want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -28,9 +29,18 @@ import (
 // resources do not support strategic merge patches.
 type Owned[T Object[T]] struct {
 	*Control
-	Kind     string // As in conditions and in the log, such as Deployment.
-	Resource schema.GroupResource
-	Client   func(namespace string) Client[T]
+	kind     string
+	resource schema.GroupResource
+	client   func(namespace string) Client[T]
+}
+
+// NewOwned returns the Owned of a kind, which is named in conditions and in the log, from the informer's cache of its
+// objects and the method of its typed client, such as Deployments.
+func NewOwned[T Object[T], C Client[T]](
+	control *Control, kind string, resource schema.GroupResource, cached cache.Store, client func(namespace string) C,
+) *Owned[T] {
+	control.ConsistencyStore.add(resource, cached)
+	return &Owned[T]{control, kind, resource, func(namespace string) Client[T] { return client(namespace) }}
 }
 
 // Object is a pointer to an object of the API.
@@ -59,7 +69,7 @@ type Result[T any] struct {
 
 // Create creates the desired object of a Foo. set sets the fields that the Foo controls, and no others.
 func (o *Owned[T]) Create(ctx context.Context, foo *samplev1alpha1.Foo, desired T, set func(T)) Result[T] {
-	return o.write(ctx, foo, Differences[T]{Kind: o.Kind, Desired: desired}, set, o.create)
+	return o.write(ctx, foo, Differences[T]{Kind: o.kind, Desired: desired}, set, o.create)
 }
 
 // Patch patches the object that was found if it differs from what set makes of it: set sets the fields that the
@@ -70,13 +80,13 @@ func (o *Owned[T]) Patch(ctx context.Context, foo *samplev1alpha1.Foo, found T, 
 	case !metav1.IsControlledBy(found, foo):
 		return Result[T]{Stalled: nameConflict(found.GetName())}
 	case found.GetDeletionTimestamp() != nil:
-		logger.V(4).Info(o.Kind + " is being deleted; waiting until its name is free")
+		logger.V(4).Info(o.kind + " is being deleted; waiting until its name is free")
 		return Result[T]{Object: found, Stalled: o.overridden(foo, Differences[T]{}, 0)}
 	}
-	logger.V(4).Info("Read "+o.Kind+" from cache", "resourceVersion", found.GetResourceVersion())
+	logger.V(4).Info("Read "+o.kind+" from cache", "resourceVersion", found.GetResourceVersion())
 	differences := o.compare(found, set)
 	if !differences.Exist() {
-		logger.V(4).Info(o.Kind + " is in its desired state")
+		logger.V(4).Info(o.kind + " is in its desired state")
 		return Result[T]{Object: found, Stalled: o.untilHeld(foo, differences)}
 	}
 	return o.write(ctx, foo, differences, set, o.patch)
@@ -87,7 +97,7 @@ func (o *Owned[T]) write(
 	ctx context.Context, foo *samplev1alpha1.Foo, differences Differences[T], set func(T),
 	send func(context.Context, *samplev1alpha1.Foo, Differences[T]) (T, error),
 ) (result Result[T]) {
-	klog.FromContext(ctx).V(4).Info(o.Kind+" differs from its desired state", "differences", differences)
+	klog.FromContext(ctx).V(4).Info(o.kind+" differs from its desired state", "differences", differences)
 	result.Object = differences.Found
 	last, isPaused := o.pacer.when(o.key(foo, differences.Desired))
 	switch {
@@ -121,8 +131,8 @@ func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differ
 			return none, err
 		}
 	}
-	client, name := o.Client(foo.Namespace), desired.GetName()
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: o.FieldManager})
+	client, name := o.client(foo.Namespace), desired.GetName()
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: o.fieldManager})
 	if !apierrors.IsAlreadyExists(err) || IsRejection(err) {
 		return created, o.answered(ctx, foo, "Created ", desired, created, err)
 	}
@@ -130,13 +140,13 @@ func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differ
 	if err != nil {
 		return none, err
 	}
-	klog.FromContext(ctx).V(4).Info(o.Kind+" exists; read it from the API server",
+	klog.FromContext(ctx).V(4).Info(o.kind+" exists; read it from the API server",
 		"resourceVersion", existing.GetResourceVersion())
 	if !metav1.IsControlledBy(existing, foo) {
 		return none, nameConflict(name)
 	}
-	o.expect(foo, o.Resource, existing)
-	return none, fmt.Errorf("%w: %s %q exists", ErrStale, o.Kind, name)
+	o.expect(foo, o.resource, existing)
+	return none, fmt.Errorf("%w: %s %q exists", ErrStale, o.kind, name)
 }
 
 // patch sends the differences between found and desired as a strategic merge patch, so that fields which this
@@ -146,9 +156,9 @@ func (o *Owned[T]) patch(ctx context.Context, foo *samplev1alpha1.Foo, d Differe
 	if err != nil {
 		return d.Found, err
 	}
-	klog.FromContext(ctx).V(4).Info("Patching "+o.Kind, "patch", string(patch))
-	patched, err := o.Client(foo.Namespace).Patch(ctx, d.Found.GetName(), types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{FieldManager: o.FieldManager})
+	klog.FromContext(ctx).V(4).Info("Patching "+o.kind, "patch", string(patch))
+	patched, err := o.client(foo.Namespace).Patch(ctx, d.Found.GetName(), types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: o.fieldManager})
 	return patched, o.answered(ctx, foo, "Patched ", d.Found, patched, err)
 }
 
@@ -201,7 +211,7 @@ func (o *Owned[T]) Delete(
 	if err := o.ensureCurrent(ctx, foo); err != nil {
 		return err
 	}
-	client, done := o.Client(foo.Namespace), "Deleted "
+	client, done := o.client(foo.Namespace), "Deleted "
 	var none T
 	if current != none {
 		live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
@@ -209,9 +219,9 @@ func (o *Owned[T]) Delete(
 		case err != nil && !apierrors.IsNotFound(err):
 			return err
 		case err != nil, !metav1.IsControlledBy(live, foo), !canTakeOver(live):
-			return fmt.Errorf("%w: %s %q has changed", ErrStale, o.Kind, current.GetName())
+			return fmt.Errorf("%w: %s %q has changed", ErrStale, o.kind, current.GetName())
 		}
-		klog.FromContext(ctx).V(4).Info("Read "+o.Kind+" from the API server; it can take over",
+		klog.FromContext(ctx).V(4).Info("Read "+o.kind+" from the API server; it can take over",
 			"current", klog.KObj(live))
 		done = "Deleted superseded "
 	}
@@ -238,23 +248,23 @@ func (o *Owned[T]) answered(
 		if stored.GetUID() != written.GetUID() { // What was created has a pause of its own.
 			o.pacer.answered(o.key(foo, stored), "")
 		}
-		o.expect(foo, o.Resource, stored)
+		o.expect(foo, o.resource, stored)
 		logger = klog.LoggerWithValues(logger, "resourceVersion", stored.GetResourceVersion())
 	}
 	o.pacer.answered(key, "")
-	logger.V(2).Info(done + o.Kind)
+	logger.V(2).Info(done + o.kind)
 	return nil
 }
 
 func (o *Owned[T]) key(foo *samplev1alpha1.Foo, object T) key {
-	return key{foo.UID, object.GetUID(), o.Resource, object.GetName(), foo.Generation}
+	return key{foo.UID, object.GetUID(), o.resource, object.GetName(), foo.Generation}
 }
 
 // compare returns how an object differs from what set makes of it.
 func (o *Owned[T]) compare(found T, set func(T)) Differences[T] {
 	desired := found.DeepCopy() // What a lister returns belongs to the cache and must not be changed.
 	set(desired)
-	return Differences[T]{o.Kind, found, desired}
+	return Differences[T]{o.kind, found, desired}
 }
 
 // untilHeld returns what stalls a Foo because others change what was written: the differences that are left or,
@@ -277,7 +287,7 @@ func (o *Owned[T]) untilHeld(foo *samplev1alpha1.Foo, left Differences[T]) Stall
 func (o *Owned[T]) overridden(
 	foo *samplev1alpha1.Foo, differences Differences[T], retryAfter time.Duration,
 ) StalledError {
-	reason := o.Kind + "Overridden"
+	reason := o.kind + "Overridden"
 	if reported := Reported(foo, reason); reported != nil {
 		return StalledError{reason, reported.Message, retryAfter}
 	}
@@ -289,5 +299,5 @@ func (o *Owned[T]) overridden(
 
 // rejected returns the error for what the API server has rejected, with its message.
 func (o *Owned[T]) rejected(last pause) StalledError {
-	return StalledError{o.Kind + "Rejected", last.rejection, last.remaining()}
+	return StalledError{o.kind + "Rejected", last.rejection, last.remaining()}
 }

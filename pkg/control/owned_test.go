@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -35,13 +34,13 @@ func newFoo(generation int64) *samplev1alpha1.Foo {
 	return &samplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo", UID: "uid", Generation: generation}}
 }
 
-func newControl(sampleClient clientset.Interface, store *ConsistencyStore) *Control {
-	return &Control{FooClient: sampleClient, ConsistencyStore: store}
+func newControl(sampleClient clientset.Interface) *Control {
+	return New(klog.Background(), sampleClient, cache.NewStore(cache.MetaNamespaceKeyFunc), "test")
 }
 
 func newOwned(kubeClient kubernetes.Interface, control *Control) *Owned[*appsv1.Deployment] {
-	return &Owned[*appsv1.Deployment]{Control: control, Kind: "Deployment", Resource: deployments,
-		Client: func(namespace string) Client[*appsv1.Deployment] { return kubeClient.AppsV1().Deployments(namespace) }}
+	cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	return NewOwned(control, "Deployment", deployments, cached, kubeClient.AppsV1().Deployments)
 }
 
 func keep(*appsv1.Deployment) {}
@@ -128,7 +127,7 @@ func TestFooHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, notFound))
 		for _, current := range []*appsv1.Deployment{deployment, nil} {
-			err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, deployment, current, canTakeOver)
+			err := newOwned(kubeClient, newControl(sampleClient)).Delete(t.Context(), foo, deployment, current, canTakeOver)
 			if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
 				t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 			}
@@ -159,7 +158,7 @@ func TestCurrentHasChanged(t *testing.T) {
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := newOwned(kubeClient, newControl(sampleClient, nil)).Delete(t.Context(), foo, &appsv1.Deployment{}, cached, canTakeOver)
+		err := newOwned(kubeClient, newControl(sampleClient)).Delete(t.Context(), foo, &appsv1.Deployment{}, cached, canTakeOver)
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
@@ -172,7 +171,7 @@ func TestDeleteWithoutCurrent(t *testing.T) {
 	foo := newFoo(1)
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
-	owned := newOwned(kubeClient, newControl(sampleClient, nil))
+	owned := newOwned(kubeClient, newControl(sampleClient))
 	if err := owned.Delete(t.Context(), foo, &appsv1.Deployment{}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +215,11 @@ func TestWritesAreRecorded(t *testing.T) {
 			kubeClient := &kubefake.Clientset{}
 			kubeClient.AddReactor("create", "deployments", returning(written, test.createErr))
 			kubeClient.AddReactor("*", "deployments", returning(written, nil))
-			cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
+			owned := newOwned(kubeClient, newControl(nil))
+			store := owned.ConsistencyStore
+			cached := store.stores[deployments]
 			cached.Bookmark("10")
-			store := NewConsistencyStore(klog.Background(), map[schema.GroupResource]cache.Store{deployments: cached})
-			got := test.write(newOwned(kubeClient, newControl(nil, store)))
+			got := test.write(owned)
 			if !errors.Is(got.Err, test.wantErr) || got.Changed != (got.Err == nil) || got.Changed && got.Object != written {
 				t.Errorf("got %v, want the response and error %v", got, test.wantErr)
 			}
@@ -240,7 +240,7 @@ func TestRepeatedCreation(t *testing.T) {
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
 	sampleClient.AddReactor("get", "foos", returning(foo, nil))
-	owned := newOwned(kubeClient, newControl(sampleClient, NewConsistencyStore(klog.Background(), nil)))
+	owned := newOwned(kubeClient, newControl(sampleClient))
 	notSeen, observed := newFoo(2), newFoo(3)
 	notSeen.Status.ObservedGeneration = -1 // the default
 	observed.Status.ObservedGeneration = 1
