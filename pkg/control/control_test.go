@@ -95,3 +95,27 @@ func TestStatusIsDenied(t *testing.T) {
 		t.Errorf("UpdateFooStatus() = %v, want the webhook's error", got)
 	}
 }
+
+// The status is updated at most twice a second, whether or not the API server accepts it.
+func TestStatusUpdatesArePaced(t *testing.T) {
+	foos := samplev1alpha1.Resource("foos")
+	for name, err := range map[string]error{
+		"accepted": nil, "fails": apierrors.NewServiceUnavailable(""), "denied": apierrors.NewForbidden(foos, "foo", nil),
+	} {
+		synctest.Test(t, func(t *testing.T) { // The clock is fake: a sleep advances it, and takes no time.
+			foo, client := newFoo(1), &fake.Clientset{}
+			client.AddReactor("update", "foos", returning(foo, err))
+			control := newControl(client, NewConsistencyStore(klog.Background(), nil))
+			for i := range 4 { // Each quarter of a second.
+				_, got := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1})
+				if errors.Is(got, ErrPaused) != (i%2 == 1) {
+					t.Errorf("%s: update %d: error = %v, want ErrPaused for every second one", name, i, got)
+				}
+				time.Sleep(250 * time.Millisecond)
+			}
+			if got := len(client.Actions()); got != 2 {
+				t.Errorf("%s: %d requests, want 2", name, got)
+			}
+		})
+	}
+}

@@ -135,6 +135,22 @@ func TestFooHasChanged(t *testing.T) {
 	}
 }
 
+// A live read that fails shows nothing: nothing is written, and its error is what is retried.
+func TestLiveReadFails(t *testing.T) {
+	foo, deployment, kubeClient, sampleClient := newFoo(1), &appsv1.Deployment{}, &kubefake.Clientset{}, &fake.Clientset{}
+	foo.Status.ObservedGeneration = 1 // The creation is not the first one.
+	sampleClient.AddReactor("get", "foos", returning(nil, context.DeadlineExceeded))
+	owned := newOwned(kubeClient, newControl(sampleClient, nil))
+	for request, err := range map[string]error{
+		"Create": owned.Create(t.Context(), foo, deployment, keep).Err,
+		"Delete": owned.Delete(t.Context(), foo, deployment, nil, nil),
+	} {
+		if !errors.Is(err, context.DeadlineExceeded) || len(kubeClient.Actions()) > 0 {
+			t.Errorf("%s() = %v, requests = %v, want the error and none", request, err, kubeClient.Actions())
+		}
+	}
+}
+
 // A superseded Deployment is kept if a live read shows that the current one cannot take over, whatever the cache says.
 func TestCurrentHasChanged(t *testing.T) {
 	foo := newFoo(1)
