@@ -605,16 +605,16 @@ func TestProcessNextWorkItem(t *testing.T) {
 			retries int // of the workqueue
 		}{
 			{"transient error", unavailable, "error", 5 * time.Millisecond, noLeader, 1},
-			{"name conflict", exists, "stalled", takenNameDelay, "", 0},
+			{"name conflict", exists, "stalled", time.Minute, "", 0},
 			{"conflict", conflict, "conflict", 5 * time.Millisecond, "", 1},
 			{"gone", notFound, "conflict", 10 * time.Millisecond, "", 2},
 			{"namespace being deleted", terminating, "conflict", 20 * time.Millisecond, "", 3},
 			{"panic", func(clienttesting.Action) (runtime.Object, error) { panic("a bug") }, "error", 40 * time.Millisecond, "a bug", 4},
 			{"eleventh conflict in a row", conflict, "error", 5120 * time.Millisecond, modified, 11},
-			{"stale cache", nil, "stale", retryDelay, "", 11},
-			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "not_leading", retryDelay, "", 11},
+			{"stale cache", nil, "stale", time.Second, "", 11},
+			{"lost Lease", failing(fmt.Errorf("request not sent: %w", election.ErrNotLeading)), "not_leading", time.Second, "", 11},
 			// The status is retried next, and the error is not counted.
-			{"status was just updated", unavailable, "paused", retryDelay, "", 11},
+			{"status was just updated", unavailable, "paused", time.Second, "", 11},
 			// If the write is rejected or undone, the Foo is queued again at the end of the write pause, which doubles.
 			{"rejected", webhook, "stalled", time.Second, "", 0},
 			{"transient error once it is rejected", unavailable, "error", 5 * time.Millisecond, noLeader, 1},

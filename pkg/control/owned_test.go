@@ -250,6 +250,26 @@ func TestWritesAreRecorded(t *testing.T) {
 	}
 }
 
+// What was created has a write pause as well: what others change at once is not corrected before its end.
+func TestCreatedIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		foo, kubeClient := newFoo(1), &kubefake.Clientset{}
+		created := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			UID: "created", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
+		}}
+		kubeClient.AddReactor("*", "deployments", returning(created, nil))
+		owned := newOwned(kubeClient, newControl(nil, NewConsistencyStore(klog.Background(), nil)))
+		owned.Create(t.Context(), foo, &appsv1.Deployment{}, keep)
+		for _, changed := range []bool{false, true} {
+			got := owned.Patch(t.Context(), foo, created, func(d *appsv1.Deployment) { d.Spec.Paused = true })
+			if got.Changed != changed {
+				t.Errorf("Patch() changed it: %v, want %v; stalled: %v", got.Changed, changed, got.Stalled)
+			}
+			time.Sleep(time.Second) // The clock is fake: the pause is over.
+		}
+	})
+}
+
 // A creation that is not the first one of a Foo, or of its generation, is preceded by a live read of the Foo.
 func TestRepeatedCreation(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
