@@ -695,9 +695,8 @@ func TestRunDrains(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, newFoo(), newFoo(withName("second-foo"), withUID("second-uid")))
 			f.shutdownTimeout = time.Minute
-			client := slowClient{takes: test.takes}
 			f.deployments = control.NewOwned(f.control, "Deployment", appsv1.Resource("deployments"),
-				f.kubeInformers.Apps().V1().Deployments().Informer().GetStore(), func(string) slowClient { return client })
+				f.kubeInformers.Apps().V1().Deployments().Informer().GetStore(), func(string) slowClient { return slowClient{takes: test.takes} })
 			stop := f.run(t)
 			synctest.Wait() // One of the Foos is being synced.
 			start := time.Now()

@@ -105,7 +105,7 @@ func TestStatusUpdatesArePaced(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { // The clock is fake: a sleep advances it, and takes no time.
 			foo, client := newFoo(1), &fake.Clientset{}
 			client.AddReactor("update", "foos", returning(foo, err))
-			control := newControl(client, NewConsistencyStore(klog.Background(), nil))
+			control := newControl(client)
 			for i := range 4 { // Each quarter of a second.
 				_, got := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1})
 				if errors.Is(got, ErrPaused) != (i%2 == 1) {

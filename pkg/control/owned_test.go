@@ -140,7 +140,7 @@ func TestLiveReadFails(t *testing.T) {
 	foo, deployment, kubeClient, sampleClient := newFoo(1), &appsv1.Deployment{}, &kubefake.Clientset{}, &fake.Clientset{}
 	foo.Status.ObservedGeneration = 1 // The creation is not the first one.
 	sampleClient.AddReactor("get", "foos", returning(nil, context.DeadlineExceeded))
-	owned := newOwned(kubeClient, newControl(sampleClient, nil))
+	owned := newOwned(kubeClient, newControl(sampleClient))
 	for request, err := range map[string]error{
 		"Create": owned.Create(t.Context(), foo, deployment, keep).Err,
 		"Delete": owned.Delete(t.Context(), foo, deployment, nil, nil),
@@ -258,7 +258,7 @@ func TestCreatedIsPaced(t *testing.T) {
 			UID: "created", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, ownership.FooKind)},
 		}}
 		kubeClient.AddReactor("*", "deployments", returning(created, nil))
-		owned := newOwned(kubeClient, newControl(nil, NewConsistencyStore(klog.Background(), nil)))
+		owned := newOwned(kubeClient, newControl(nil))
 		owned.Create(t.Context(), foo, &appsv1.Deployment{}, keep)
 		for _, changed := range []bool{false, true} {
 			got := owned.Patch(t.Context(), foo, created, func(d *appsv1.Deployment) { d.Spec.Paused = true })
