@@ -8,18 +8,19 @@ package doctest
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"k8s.io/sample-controller/hack/variants/diff"
 )
 
-// exercises is the document with the exercises.
-const exercises = "docs/learn/extending.md"
+// Exercises are the documents with exercises. Each starts with the project as it is.
+var Exercises = []string{"docs/learn/extending.md", "docs/learn/replace-the-deployment.md"}
 
-// ApplyExercises follows the exercises in a repository: it applies the diffs and runs the commands that create files. It leaves
-// make generate to the caller, who needs it only once.
-func ApplyExercises(dir string) error {
-	d, err := readDocument(dir, exercises)
+// ApplyExercises follows the exercises of a document in a repository: it applies the diffs and runs the commands that create or remove
+// files. It leaves make generate to the caller, who needs it only once.
+func ApplyExercises(dir, path string) error {
+	d, err := readDocument(dir, path)
 	if err != nil {
 		return err
 	}
@@ -28,7 +29,7 @@ func ApplyExercises(dir string) error {
 		case "diff":
 			err = b.apply(dir)
 		case "shell":
-			err = b.createFiles(dir)
+			err = b.changeFiles(dir)
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", d.path, b.line, err)
@@ -37,11 +38,11 @@ func ApplyExercises(dir string) error {
 	return nil
 }
 
-// createFiles runs the commands mkdir and cp of a block.
-func (b block) createFiles(dir string) error {
+// changeFiles runs the commands mkdir, cp and rm of a block.
+func (b block) changeFiles(dir string) error {
 	for line := range strings.Lines(b.text) {
 		for _, words := range split(line) {
-			if words[0] != "mkdir" && words[0] != "cp" {
+			if !slices.Contains([]string{"mkdir", "cp", "rm"}, words[0]) {
 				continue
 			}
 			command := exec.Command(words[0], words[1:]...)

@@ -15,12 +15,18 @@ import (
 	"testing"
 )
 
-// TestExercises follows the exercises in a copy of the repository: it applies the diffs and runs the commands, both in their order,
-// and compares the outputs. Those of kubectl come last, when the controller has both features.
 func TestExercises(t *testing.T) {
+	for _, path := range Exercises {
+		t.Run(filepath.Base(path), func(t *testing.T) { follow(t, path) })
+	}
+}
+
+// follow follows the exercises of a document in a copy of the repository: it applies the diffs and runs the commands, both in their order,
+// and compares the outputs. Those of kubectl come last, when the controller has all features.
+func follow(t *testing.T, path string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	copyRepository(t, dir)
-	d, err := readDocument(dir, exercises)
+	d, err := readDocument(dir, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +64,7 @@ func TestExercises(t *testing.T) {
 			}
 		}
 	}
-	output(t, dir, "go", "vet", "./...")
+	output(t, dir, "make", "verify")
 	output(t, dir, "go", "test", "./...")
 	if len(kubectl) == 0 {
 		t.Error("the exercises do not use kubectl")
@@ -110,7 +116,7 @@ func newClusterWithExample(t *testing.T, dir string) *localCluster {
 		"kubectl apply -f artifacts/examples/example-foo.yaml",
 		"kubectl wait --for=condition=Ready foo/example-foo",
 	} {
-		c.run(t, command{&document{path: exercises}, 0, "", split(line)[0]})
+		c.run(t, command{&document{path: "the example"}, 0, "", split(line)[0]})
 	}
 	return c
 }

@@ -29,26 +29,49 @@ func Apply(dir, diff string) error {
 }
 
 // Changed returns the files that a diff changes, by their paths in dir, with their new contents, and leaves them as they are. The lines that a
-// hunk removes or leaves must occur exactly once in the file. White space within lines does not matter, because gofmt aligns them.
+// hunk removes or leaves must occur exactly once in the file. White space within lines does not matter, because gofmt aligns them. A file
+// after --- /dev/null is new, and has one hunk.
 func Changed(dir, diff string) (map[string][]byte, error) {
 	changed := map[string][]byte{}
-	path := ""
+	path, isNew := "", false
 	var hunk []string
 	for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n")+"\n@@", "\n") {
 		name, isName := strings.CutPrefix(line, "+++ b/")
 		switch {
 		case isName:
 			path = name
-		case strings.HasPrefix(line, "@@"), strings.HasPrefix(line, "--- a/"):
-			if err := applyHunk(changed, dir, path, hunk); err != nil {
+		case strings.HasPrefix(line, "@@"), strings.HasPrefix(line, "--- a/"), line == "--- /dev/null":
+			apply := applyHunk
+			if isNew {
+				apply = create
+			}
+			if err := apply(changed, dir, path, hunk); err != nil {
 				return nil, err
 			}
 			hunk = nil
+			isNew = line == "--- /dev/null" || isNew && strings.HasPrefix(line, "@@")
 		default:
 			hunk = append(hunk, line+" ") // An empty line is one that is left.
 		}
 	}
 	return changed, nil
+}
+
+// create adds a file that does not exist, with the lines of a hunk.
+func create(changed map[string][]byte, dir, path string, hunk []string) error {
+	if len(hunk) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, path)); !os.IsNotExist(err) || changed[path] != nil {
+		return fmt.Errorf("%s: a new file must not exist", path)
+	}
+	for _, line := range hunk {
+		if line[0] != '+' {
+			return fmt.Errorf("%s: a line of a new file must begin with +: %s", path, line)
+		}
+		changed[path] = append(changed[path], strings.TrimSuffix(line[1:], " ")+"\n"...)
+	}
+	return nil
 }
 
 // applyHunk applies a hunk to a file, which is read from dir unless an earlier hunk has changed it.

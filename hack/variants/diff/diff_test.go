@@ -15,12 +15,15 @@ func TestApply(t *testing.T) {
 		"context":   {"+++ b/a.go\n@@\n \ta := 1\n+\tc := 3\n \tb := 2\n", "package a\n\nfunc f() {\n\ta := 1\n\tc := 3\n\tb := 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n", other},
 		"two files": {"--- a/a.go\n+++ b/a.go\n@@\n-\ta := 1\n--- a/b.yaml\n+++ b/b.yaml\n@@\n-b: 2\n+b: 3\n", "package a\n\nfunc f() {\n\tb := 2\n\tg()\n}\n\nfunc h() {\n\tg()\n}\n", "a: 1\nb: 3\n"},
 		"two hunks of a file, of which the second needs the first": {"+++ b/b.yaml\n@@\n-b: 2\n+c: 3\n@@\n-c: 3\n+d: 4\n", content, "a: 1\nd: 4\n"},
+		"new file": {"--- /dev/null\n+++ b/c.go\n@@\n+package c\n+\n+func g() {}\n--- a/b.yaml\n+++ b/b.yaml\n@@\n-b: 2\n", content, "a: 1\n"},
 
 		// What fails leaves all files as they are.
 		"twice":              {"+++ b/b.yaml\n@@\n-b: 2\n+++ b/a.go\n@@\n-\tg()\n", "", ""},
 		"not there":          {"+++ b/b.yaml\n@@\n-b: 2\n+++ b/a.go\n@@\n-\tc()\n", "", ""},
 		"anywhere":           {"+++ b/a.go\n@@\n+\tc()\n", "", ""},
 		"not Go":             {"+++ b/a.go\n@@\n-\tb := 2\n+\tb := )\n", "", ""},
+		"exists":             {"--- /dev/null\n+++ b/a.go\n@@\n+package c\n", "", ""},
+		"new with context":   {"--- /dev/null\n+++ b/c.go\n@@\n package c\n", "", ""},
 		"no such file":       {"+++ b/c.go\n@@\n-\tb := 2\n", "", ""},
 		"neither + nor -":    {"+++ b/a.go\n@@\n*\tb := 2\n", "", ""},
 		"without a file":     {"@@\n-\tb := 2\n", "", ""},
@@ -39,6 +42,10 @@ func TestApply(t *testing.T) {
 			}
 			if err := Apply(dir, test.diff); (err != nil) != fails {
 				t.Errorf("Apply() = %v", err)
+			}
+			created, _ := os.ReadFile(filepath.Join(dir, "c.go"))
+			if want := map[string]string{"new file": "package c\n\nfunc g() {}\n"}[name]; string(created) != want {
+				t.Errorf("c.go is %q, want %q", created, want)
 			}
 			for name, want := range map[string]string{"a.go": test.want, "b.yaml": test.wantOther} {
 				if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
