@@ -64,7 +64,7 @@ func follow(t *testing.T, path string) {
 			}
 		}
 	}
-	output(t, dir, "make", "verify")
+	output(t, dir, "go", "vet", "./...")
 	output(t, dir, "go", "test", "./...")
 	if len(kubectl) == 0 {
 		t.Error("the exercises do not use kubectl")
