@@ -165,6 +165,8 @@ func TestSyncHandler(t *testing.T) {
 		{name: "Deployment deleted, creation fails", given: objects{newFoo(observed)},
 			responses: responses{createDeployment: unavailable}, requests: []string{getFoo, createDeployment, updateStatus},
 			want: failed, status: samplev1alpha1.FooStatus{ObservedGeneration: 1}},
+		{name: "lost Lease", given: objects{newFoo()}, responses: responses{createDeployment: failing(election.ErrNotLeading)},
+			requests: []string{createDeployment}, want: outcome{err: election.ErrNotLeading.Error()}},
 		{name: "exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
 			requests:  []string{createDeployment, getDeployment}, want: outcome{err: control.ErrStale.Error()}},
@@ -173,8 +175,7 @@ func TestSyncHandler(t *testing.T) {
 			requests:  []string{createDeployment, getDeployment, updateStatus}, want: conflicting},
 		{name: "exists, gone by the live read", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: notFound},
-			requests:  []string{createDeployment, getDeployment, updateStatus},
-			want:      outcome{ready: isProgressing, err: "not found"}},
+			requests:  []string{createDeployment, getDeployment, updateStatus}, want: outcome{ready: isProgressing, err: "not found"}},
 
 		// A Deployment that the Foo does not control.
 		{name: "name conflict", given: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)},
@@ -184,8 +185,7 @@ func TestSyncHandler(t *testing.T) {
 
 		// Drift.
 		{name: "steady state", given: objects{newFoo(observed), ours}, want: unchanged},
-		{name: "no replicas, scaled by others", given: objects{newFoo(withoutReplicas, observing(scaled)), scaled},
-			want: unchanged},
+		{name: "scaled by others", given: objects{newFoo(withoutReplicas, observing(scaled)), scaled}, want: unchanged},
 		{name: "Foo scaled", given: objects{newFoo(observed, withGeneration(2), withReplicas(5)), ours},
 			requests: []string{strings.ReplaceAll(patchReplicas, "2", "5"), updateStatus}, want: rollingOut},
 		{name: "drift of replicas", given: objects{newFoo(observed), drifted}, requests: []string{patchReplicas}, want: synced},
@@ -214,8 +214,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{getFoo, createNew, updateStatus}, want: rollingOut},
 		{name: "renamed, replacement not available",
 			given: objects{newFoo(renamed, replacing), ours, newDeploymentFor(newFoo(renamed))}, want: waiting},
-		{name: "renamed, replacement available", given: superseding, requests: prune,
-			want: outcome{ready: isAvailable, events: prunedEvent}},
+		{name: "renamed, replacement available", given: superseding, requests: prune, want: outcome{isAvailable, prunedEvent, ""}},
 		{name: "renamed, no replicas desired", given: objects{newFoo(withGeneration(2), renamed, withReplicas(0)), ours},
 			requests: []string{createNew, getFoo, getNew, pruneDeployment, updateStatus},
 			want:     outcome{ready: isAvailable, events: prunedEvent + ", " + syncedEvent}},
@@ -243,13 +242,13 @@ func TestSyncHandler(t *testing.T) {
 			responses: responses{patchNew: unavailable},
 			requests:  []string{patchNewReplicas, getFoo, getNew, pruneDeployment, updateStatus},
 			want:      outcome{isFailed, prunedEvent + ", " + failedEvent + noLeader, noLeader}},
-		{name: "prune fails", given: objects{newFoo(renamed, replacing), ours, replacement},
-			responses: responses{deleteDeployment: unavailable},
-			requests:  []string{getFoo, getNew, pruneDeployment, updateStatus}, want: failed},
+		{name: "prune of one of two fails", given: objects{newFoo(renamed, replaced), ours, other, replacement},
+			responses: responses{deleteDeployment: unavailable}, // It comes first.
+			requests:  []string{getFoo, getNew, pruneDeployment, getFoo, getNew, pruneOther, updateStatus},
+			want:      outcome{isFailed, prunedOther + ", " + failedEvent + noLeader, noLeader}},
 
 		// The status.
-		{name: "rolled out", given: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, want: unchanged,
-			status: twoReplicas},
+		{name: "rolled out", given: objects{newFoo(progressing), ours}, requests: []string{updateStatus}, want: unchanged},
 		{name: "generation without a change", given: objects{newFoo(observed, withGeneration(2), withoutReplicas), ours},
 			requests: []string{updateStatus}, want: synced},
 	} {
@@ -281,12 +280,10 @@ func TestSyncHandler(t *testing.T) {
 func TestSuccessiveSyncs(t *testing.T) {
 	const heldAfter = 2 * time.Second // as in package control
 	const isMissing = `Deployment "example-deployment": desired, found nothing`
-	patch5 := strings.ReplaceAll(patchReplicas, "2", "5")
-	ours := newDeploymentFor(newFoo(), available)
+	patch5, ours := strings.ReplaceAll(patchReplicas, "2", "5"), newDeploymentFor(newFoo(), available)
 	scale, scaleMore := edit(ours, withReplicas(9)), edit(ours, withReplicas(10))
 	deniedAgain := failing(apierrors.NewBadRequest("denied again"))
 	stillOverridden, stillMissing := outcome{isOverridden, "", replicas9}, outcome{isOverridden, "", isMissing}
-
 	type step struct {
 		name     string
 		after    time.Duration
@@ -335,7 +332,6 @@ func TestSuccessiveSyncs(t *testing.T) {
 			}},
 		"new Foo": {objects{newFoo()}, responses{updateStatus: conflict}, []step{
 			{"status cannot be written", 0, nobody, []string{createDeployment, updateStatus}, outcome{"", "", modified}},
-			{"too soon", 0, nobody, nil, outcome{"", "", tooSoon}},
 			{"status can be written", time.Second, responding(updateStatus, nil), []string{updateStatus}, rollingOut},
 		}},
 	} {
@@ -448,6 +444,7 @@ func TestEarlierOfTwoPauses(t *testing.T) {
 		f.responses[patchNew], f.responses[deleteDeployment] = returning(mirrored), webhook
 		f.workqueue.Add(objectRef)
 		f.processNextWorkItem(t.Context()) // The pause of the current Deployment is 1 s.
+		f.fillCaches(t)
 		f.processNextWorkItem(t.Context()) // It is 2 s.
 		edit(mirrored, available)(t, f)    // The rollout is over: it can take over.
 		f.fillCaches(t)
@@ -455,6 +452,7 @@ func TestEarlierOfTwoPauses(t *testing.T) {
 		f.processNextWorkItem(t.Context())
 		rejectedAt := time.Now()
 		f.processNextWorkItem(t.Context())
+		f.verifyReady(t, isOverridden)
 		if after, got := time.Since(rejectedAt), f.countRequests(deleteDeployment); after != time.Second || got != 2 {
 			t.Errorf("%d deletions after %s, want one more after 1s", got, after)
 		}
@@ -634,8 +632,7 @@ func TestProcessNextWorkItem(t *testing.T) {
 			case "stale cache":
 				f.consistencyStore.WroteAt(objectRef, samplev1alpha1.Resource("foos"), strconv.Itoa(i+1))
 			case "status was just updated":
-				_, err := f.control.UpdateFooStatus(t.Context(), newFoo(), samplev1alpha1.FooStatus{Replicas: 1})
-				must(t, err)
+				_, _ = f.control.UpdateFooStatus(t.Context(), newFoo(), samplev1alpha1.FooStatus{Replicas: 1}) // Its pause begins.
 			}
 			f.workqueue.Add(objectRef)
 			syncs := metrics.Syncs.WithLabelValues(step.result)
@@ -647,18 +644,22 @@ func TestProcessNextWorkItem(t *testing.T) {
 			log := buffer.String()
 			after, err := testutil.GetCounterMetricValue(syncs)
 			if err != nil || after != before+1 || !strings.Contains(log, fmt.Sprintf("result=%q", step.result)) {
-				t.Errorf("%s: log = %s, want one more %s, not %v (%v)", step.name, log, step.result, after-before, err)
+				t.Errorf("%s: log = %s, want the result %q, counted once, not %v times (%v)", step.name, log, step.result, after-before, err)
 			}
 			if isError := strings.Contains(log, "Error syncing Foo"); isError != (step.log != "") || !strings.Contains(log, step.log) {
 				t.Errorf("%s: log = %s, want the error %q", step.name, log, step.log)
 			}
-			verifyEqual(t, step.name+": retries", f.workqueue.NumRequeues(objectRef), step.retries)
+			if got := f.workqueue.NumRequeues(objectRef); got != step.retries {
+				t.Errorf("%s: NumRequeues() = %d, want %d", step.name, got, step.retries)
+			}
 			if step.delay == 0 {
 				continue
 			}
 			advance(step.delay - time.Nanosecond)
 			synctest.Wait()
-			verifyEqual(t, step.name+": keys queued too early", f.workqueue.Len(), 0)
+			if f.workqueue.Len() != 0 {
+				t.Errorf("%s: queued again before %s", step.name, step.delay)
+			}
 			advance(time.Nanosecond)
 			synctest.Wait()
 			if f.workqueue.Len() != 1 { // The next step would wait for it forever.
@@ -737,11 +738,10 @@ func TestRunWithRunningInformers(t *testing.T) {
 			t.Error("no event was sent to the API server")
 		}
 		created := f.deployment(t, "example-deployment")
-		verifyEqual(t, "spec of the Deployment", created.Spec, newDeployment(newFoo(), "nginx:1.27").Spec)
+		verifyEqual(t, "spec of the Deployment", created.Spec, newDeploymentFor(newFoo(), withImage("nginx:1.27")).Spec)
 		edit(created, available, withResourceVersion("8"))(t, f)
 		advance(time.Minute)
 		f.verifyReady(t, isAvailable)
-
 		// It is synced soon even if no event shows what becomes of a write.
 		deployments := f.kubeInformers.Apps().V1().Deployments().Informer().GetIndexer()
 		must(t, deployments.Delete(created))
