@@ -260,9 +260,9 @@ func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
 	}
 }
 
-// enqueueMissed enqueues the Foos whose Deployment was created and deleted without an event that shows it.
+// enqueueMissed enqueues the Foos of which something was created and deleted without an event that shows it.
 func (c *Controller) enqueueMissed(context.Context) {
-	for _, objectRef := range c.consistencyStore.Missed(appsv1.Resource("deployments")) {
+	for _, objectRef := range c.consistencyStore.Missed(samplev1alpha1.Resource("foos")) {
 		foo := &metav1.ObjectMeta{Namespace: objectRef.Namespace, Name: objectRef.Name}
 		c.enqueueFoo(foo, "no event of a write has led to a sync")
 	}

@@ -94,20 +94,21 @@ func (s *ConsistencyStore) read(write write) (resourceVersion string, isStale bo
 	return read, read == "" || err == nil && order < 0
 }
 
-// Missed returns the owners that were not synced in the 5 s after a write to a resource, though the cache has reached
-// it. If an object is deleted soon after its creation, a relist shows neither, and no event leads to a sync.
-func (s *ConsistencyStore) Missed(resource schema.GroupResource) (owners []cache.ObjectName) {
+// Missed returns the owners that were not synced in the 5 s after a write of what they own, though the cache has reached
+// it. If an object is deleted soon after its creation, a relist shows neither, and no event leads to a sync. A write of
+// an owner itself, of the given resource, needs none.
+func (s *ConsistencyStore) Missed(owner schema.GroupResource) (owners []cache.ObjectName) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	for owner, writes := range s.writes {
+	for name, writes := range s.writes {
 		if slices.ContainsFunc(writes, func(write write) bool {
-			if write.resource != resource || time.Since(write.at) < missedDelay {
+			if write.resource == owner || time.Since(write.at) < missedDelay {
 				return false
 			}
 			_, isStale := s.read(write)
 			return !isStale
 		}) {
-			owners = append(owners, owner)
+			owners = append(owners, name)
 		}
 	}
 	return owners

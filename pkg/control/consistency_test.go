@@ -159,13 +159,13 @@ func TestStaleSyncSkips(t *testing.T) {
 	}
 }
 
-// An owner is missed if the cache has reached a write of the resource, and no sync has followed.
+// An owner is missed if the cache has reached a write of what it owns, and no sync has followed.
 func TestMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, foosCache, deploymentsCache := newTestStore("1", "1")
 		verifyMissed := func(when string, want ...cache.ObjectName) {
 			t.Helper()
-			if got := store.Missed(deployments); !slices.Equal(got, want) {
+			if got := store.Missed(foos); !slices.Equal(got, want) {
 				t.Errorf("%s: Missed() = %v, want %v", when, got, want)
 			}
 		}
