@@ -409,7 +409,7 @@ func (c *Controller) syncDeployment(
 		logger.V(4).Info("Deployment is not in the cache")
 		desired := newDeployment(foo, c.image)
 		if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
-			desired.Spec.Replicas = new(foostatus.DesiredReplicas(superseded[0]))
+			desired.Spec.Replicas = new(foostatus.RolloutOf(superseded[0]).Desired)
 		}
 		return c.deployments.Create(ctx, foo, desired, set)
 	case err != nil:
@@ -425,7 +425,7 @@ func (c *Controller) pruneDeployments(
 	superseded []*appsv1.Deployment,
 ) {
 	current := result.Object
-	canTakeOver := func(d *appsv1.Deployment) bool { return foostatus.CanTakeOver(foo, d) }
+	canTakeOver := func(d *appsv1.Deployment) bool { return foostatus.RolloutOf(d).CanTakeOver(foo) }
 	if len(superseded) > 0 && (current == nil || !canTakeOver(current)) {
 		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
 			"deployment", klog.KObj(superseded[0]))
@@ -454,9 +454,10 @@ func (c *Controller) report(
 	ctx context.Context, foo *samplev1alpha1.Foo, result control.Result[*appsv1.Deployment],
 	superseded []*appsv1.Deployment,
 ) error {
-	objectRef, deployment := cache.MetaObjectToName(foo), result.Object
-	if deployment == nil && len(superseded) > 0 { // It keeps serving until it can be replaced.
-		deployment = superseded[max(0, slices.IndexFunc(superseded, foostatus.IsAvailable))]
+	objectRef, rollout := cache.MetaObjectToName(foo), foostatus.RolloutOf(result.Object)
+	if rollout == nil && len(superseded) > 0 { // One keeps serving until it can be replaced.
+		isAvailable := func(d *appsv1.Deployment) bool { return foostatus.RolloutOf(d).IsAvailable() }
+		rollout = foostatus.RolloutOf(superseded[max(0, slices.IndexFunc(superseded, isAvailable))])
 	}
 	var stalled error
 	reason, message := result.Stalled.Reason, result.Stalled.Message
@@ -467,9 +468,9 @@ func (c *Controller) report(
 		klog.FromContext(ctx).V(4).Info("Enqueuing Foo", "reason", reason, "after", after)
 		c.workqueue.RetryAfter(objectRef, after)
 	case c.resultOf(result.Err, objectRef) == metrics.Error:
-		reason, message = foostatus.DeploymentFailed, result.Err.Error()
+		reason, message = foostatus.Failed, result.Err.Error()
 	}
-	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, deployment, reason, message))
+	stored, err := c.control.UpdateFooStatus(ctx, foo, foostatus.New(foo, rollout, reason, message))
 	isObserved, isWritten := foo.Status.ObservedGeneration == foo.Generation, err == nil
 	switch { // A new generation counts as synced once its status is written, so that there is no second event.
 	case reason == "" && result.Err == nil && (result.Changed && (isObserved || isWritten) ||

@@ -895,7 +895,7 @@ func available(object metav1.Object) {
 func observing(deployment *appsv1.Deployment) option {
 	return func(object metav1.Object) {
 		foo := object.(*samplev1alpha1.Foo)
-		foo.Status = foostatus.New(foo, deployment, "", "")
+		foo.Status = foostatus.New(foo, foostatus.RolloutOf(deployment), "", "")
 	}
 }
 

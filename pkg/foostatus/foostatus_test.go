@@ -49,7 +49,7 @@ func newFoo() *samplev1alpha1.Foo {
 		Status: samplev1alpha1.FooStatus{
 			ObservedGeneration: 2, AvailableReplicas: 9, Replicas: 9, Selector: "app=other",
 			Conditions: []metav1.Condition{
-				{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: transitionTime, Reason: DeploymentAvailable, ObservedGeneration: 2},
+				{Type: "Ready", Status: metav1.ConditionTrue, LastTransitionTime: transitionTime, Reason: Available, ObservedGeneration: 2},
 				{Type: "Other", Status: metav1.ConditionTrue, LastTransitionTime: transitionTime, Reason: "Other"},
 			},
 		},
@@ -112,7 +112,7 @@ func TestNew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			foo := newFoo()
-			status := New(foo, test.deployment, test.failure, "why")
+			status := New(foo, RolloutOf(test.deployment), test.failure, "why")
 			if !reflect.DeepEqual(foo, newFoo()) {
 				t.Error("New() changed the cached Foo")
 			}
@@ -139,14 +139,14 @@ func TestNew(t *testing.T) {
 				t.Error("a condition of another controller is lost")
 			}
 			foo.Status = status
-			if recovered := New(foo, newDeployment(newStatus(3, 2, 2, 2)), "", ""); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
+			if recovered := New(foo, RolloutOf(newDeployment(newStatus(3, 2, 2, 2))), "", ""); meta.FindStatusCondition(recovered.Conditions, "Stalled") != nil {
 				t.Error("Stalled remains once the Deployment is available")
 			}
 		})
 	}
 }
 
-func TestRolloutStatus(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	replicaFailure := appsv1.DeploymentCondition{
 		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota",
 	}
@@ -182,11 +182,11 @@ func TestRolloutStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			deployment := newDeployment(test.status)
 			deployment.Spec.Replicas, deployment.DeletionTimestamp = test.replicas, test.deleted
-			reason, message := rolloutStatus(deployment)
+			reason, message := RolloutOf(deployment).describe()
 			if got := reason + ": " + message; got != test.want {
-				t.Errorf("rolloutStatus() = %q, want %q", got, test.want)
+				t.Errorf("describe() = %q, want %q", got, test.want)
 			}
-			if got, want := IsAvailable(deployment), reason == DeploymentAvailable; got != want {
+			if got, want := RolloutOf(deployment).IsAvailable(), reason == Available; got != want {
 				t.Errorf("IsAvailable() = %v, want %v", got, want)
 			}
 		})
@@ -210,12 +210,12 @@ func TestPausedRollout(t *testing.T) {
 	} {
 		deployment := newDeployment(test.status)
 		deployment.Spec.Paused = true
-		reason, message := rolloutStatus(deployment)
+		reason, message := RolloutOf(deployment).describe()
 		if got := reason + ": " + message; got != test.want {
-			t.Errorf("%s: rolloutStatus() = %q, want %q", name, got, test.want)
+			t.Errorf("%s: describe() = %q, want %q", name, got, test.want)
 		}
-		status := New(newFoo(), deployment, "", "")
-		if got, want := meta.FindStatusCondition(status.Conditions, "Stalled") != nil, reason == DeploymentPaused; got != want {
+		status := New(newFoo(), RolloutOf(deployment), "", "")
+		if got, want := meta.FindStatusCondition(status.Conditions, "Stalled") != nil, reason == Paused; got != want {
 			t.Errorf("%s: Stalled: %v, want %v", name, got, want)
 		}
 	}
@@ -239,11 +239,11 @@ func TestCanTakeOver(t *testing.T) {
 		deployment := newDeployment(test.status)
 		deployment.Spec.Replicas, deployment.DeletionTimestamp = &test.replicas, test.deleted
 		foo := newFoo()
-		if got := CanTakeOver(foo, deployment); got != test.want {
+		if got := RolloutOf(deployment).CanTakeOver(foo); got != test.want {
 			t.Errorf("%s: CanTakeOver() = %v, want %v", name, got, test.want)
 		}
 		foo.Spec.Replicas = new(int32(2)) // Who has set another number, such as 0, is not the Foo.
-		if got, want := CanTakeOver(foo, deployment), test.want && test.replicas > 0; got != want {
+		if got, want := RolloutOf(deployment).CanTakeOver(foo), test.want && test.replicas > 0; got != want {
 			t.Errorf("%s: CanTakeOver() = %v for a Foo with two replicas, want %v", name, got, want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	for name, status := range map[string]samplev1alpha1.FooStatus{
 		"rejection":  New(newFoo(), nil, "DeploymentRejected", long),
 		"multi-byte": New(newFoo(), nil, "DeploymentRejected", strings.Repeat("ü", 20000)),
-		"rollout":    New(newFoo(), failing, "", ""),
+		"rollout":    New(newFoo(), RolloutOf(failing), "", ""),
 	} {
 		for _, condition := range []string{samplev1alpha1.ConditionReady, samplev1alpha1.ConditionStalled} {
 			message := meta.FindStatusCondition(status.Conditions, condition).Message
