@@ -96,8 +96,9 @@ const labChecks = (() => {
     stale: (steps) => inOrder(steps, done("holdWatch"), writes, syncEnd("stale"), done("releaseWatch"), syncEnd("success")),
     // An injected 409 has a name.
     conflict: (steps) => inOrder(steps, (step) => response("patch", 409)(step) && !step.name, syncEnd("conflict"), response("patch", 200)),
+    // The name may be freed before the sync that has found it taken has ended.
     name(steps) {
-      const isTaken = (step) => syncEnd("stalled")(step) && step.error.endsWith("already exists and is not managed by Foo");
+      const isTaken = is({ kind: "queueAddAfter", why: "ErrResourceExists" });
       const found = inOrder(steps, isTaken, done("deleteDeployment"), is({ kind: "handler", eventType: "delete", lane: "deployments" }), response("create", 201));
       return found && found[2].object === found[3].object;
     },
