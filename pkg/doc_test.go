@@ -29,7 +29,8 @@ func TestListOfPackages(t *testing.T) {
 			folders = append(folders, entry.Name())
 		}
 	}
+	slices.Sort(listed)
 	if !slices.Equal(listed, folders) {
-		t.Errorf("doc.go lists %q, want the folders in their order, %q", listed, folders)
+		t.Errorf("doc.go lists %q, want the folders, %q", listed, folders)
 	}
 }
