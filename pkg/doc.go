@@ -7,7 +7,7 @@
 //   - control: how is a write made so that it does no harm?
 //   - diagnostics: what can a user do about an error of the API server?
 //   - election: which of several instances may write?
-//   - foostatus: what does a Foo report, given its Deployment, or what is wrong with it?
+//   - foostatus: what does a Foo report, given the rollout of what serves it, or what is wrong with it?
 //   - generated: how do programs read, watch and write Foos?
 //   - metrics: how many syncs are there, with which results, and how long do they take?
 //   - options: what do the flags mean, and which cluster do they choose?

@@ -39,8 +39,8 @@ type Rollout struct {
 	Desired, Replicas, Updated, Available int32
 	IsObserved                            bool // Its controller has seen its newest generation.
 	IsDeleting, IsPaused                  bool
-	IsStalled                             bool // Pods cannot be created, or do not become available in time.
-	Message                               string
+	IsStalled                             bool   // Pods cannot be created, or do not become available in time.
+	Message                               string // Why it is stalled.
 }
 
 // RolloutOf returns the rollout of a Deployment, or nil for nil.
