@@ -15,7 +15,6 @@ const requests = (verb, lane) => ({ kind: "request", verb, lane, resource: lane,
 const responds = (verb, status, values) => ({ kind: "response", verb, lane: "deployments", status, key, object, ...values });
 const updatesStatus = (status, raw) => ({ kind: "response", verb: "update", resource: "foos/status", lane: "foos", status, key, raw });
 const stores = (lane, eventType = "DELETED") => ({ kind: "stored", eventType, lane });
-const taken = 'Resource "a" already exists and is not managed by Foo';
 
 // Those that pass, in which every step is necessary.
 const passing = {
@@ -28,7 +27,7 @@ const passing = {
   "added-again": [fault("delayWrite"), queue("queueAdd", { merged: "processing", why: "spec changed" }), queue("queueDone", { merged: "processing" })],
   stale: [fault("holdWatch"), requests("patch", "deployments"), ends("stale"), fault("releaseWatch"), ends("success")],
   conflict: [responds("patch", 409), ends("conflict"), responds("patch", 200)],
-  name: [ends("stalled", taken), act("deleteDeployment"), handles("deployments", "delete"), responds("create", 201)],
+  name: [queue("queueAddAfter", { why: "ErrResourceExists" }), act("deleteDeployment"), handles("deployments", "delete"), responds("create", 201)],
   killed: [fault("killLeader"), ofPod("podExited", "a"), ofPod("leader", "b")],
   deposed: [ofPod("podFrozen", "a"), ofPod("leader", "b"), ofPod("podExited", "a")],
   garbage: [act("delete"), stores("foos"), stores("deployments")],
@@ -99,8 +98,8 @@ const failing = {
     "another Deployment is created": replaced("name", 3, responds("create", 201, { object: "default/other" })),
     "the Foo is deleted": replaced("name", 2, handles("foos", "delete")),
     "it fails again": replaced("name", 3, responds("create", 409)),
-    "another rejection": replaced("name", 0, ends("stalled", "denied by a webhook")),
-    "another failure": replaced("name", 0, ends("error", taken)),
+    "another rejection": replaced("name", 0, queue("queueAddAfter", { why: "DeploymentRejected" })),
+    "a failure": replaced("name", 0, queue("queueAddRateLimited", { why: "ErrResourceExists" })),
     "no handler is called for it": replaced("name", 2, handles("deployments", "update")),
   },
   killed: { "it leads again itself": replaced("killed", 2, ofPod("leader", "a")) },
