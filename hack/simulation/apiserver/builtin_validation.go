@@ -1,0 +1,198 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// immutable are the fields that must not change, by resource.
+var immutable = map[string][]string{
+	"deployments.apps": {"spec.selector"},
+	"replicasets.apps": {"spec.selector"},
+	"daemonsets.apps":  {"spec.selector"},
+	"jobs.batch": {
+		"spec.selector", "spec.completionMode", "spec.completions", "spec.podFailurePolicy", "spec.backoffLimitPerIndex",
+		"spec.managedBy",
+	},
+	"secrets":                                       {"type"},
+	"persistentvolumeclaims":                        {"spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeMode"},
+	"controllerrevisions.apps":                      {"data"},
+	"storageclasses.storage.k8s.io":                 {"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
+	"priorityclasses.scheduling.k8s.io":             {"value", "preemptionPolicy"},
+	"rolebindings.rbac.authorization.k8s.io":        {"roleRef"},
+	"clusterrolebindings.rbac.authorization.k8s.io": {"roleRef"},
+}
+
+// mutable are the fields of the spec that may change, of resources of which most must not.
+var mutable = map[string][]string{
+	"statefulsets.apps": {
+		"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+	},
+	"pods": {
+		"containers", "initContainers", "activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "ephemeralContainers",
+		"schedulingGates",
+	},
+}
+
+// validateImmutable returns the changes of fields that must not change.
+func (resource *Resource) validateImmutable(found, o *Object) (invalid field.ErrorList) {
+	if found == nil {
+		return nil
+	}
+	name := resource.GroupResource().String()
+	paths := slices.Clone(immutable[name])
+	if allowed := mutable[name]; allowed != nil {
+		before, _ := found.Object["spec"].(map[string]any)
+		after, _ := o.Object["spec"].(map[string]any)
+		for _, f := range slices.Sorted(maps.Keys(union(before, after))) {
+			if !slices.Contains(allowed, f) {
+				paths = append(paths, "spec."+f)
+			}
+		}
+	}
+	if name == "services" && text(found, "spec", "type") == text(o, "spec", "type") {
+		paths = append(paths, "spec.clusterIP")
+	}
+	if name == "jobs.batch" && (value(found, "spec", "suspend") != true || value(found, "status", "startTime") != nil) {
+		paths = append(paths, "spec.template")
+	}
+	if name == "pods" && !equality.Semantic.DeepEqual(withoutImages(found), withoutImages(o)) {
+		invalid = append(invalid, field.Forbidden(field.NewPath("spec"), "pod updates may not change fields of containers other than the image"))
+	}
+	if (name == "configmaps" || name == "secrets") && value(found, "immutable") == true {
+		for _, f := range []string{"immutable", "data", "binaryData"} {
+			if !equality.Semantic.DeepEqual(value(found, f), value(o, f)) {
+				invalid = append(invalid, field.Forbidden(field.NewPath(f), "field is immutable when `immutable` is set"))
+			}
+		}
+	}
+	for _, p := range paths {
+		path := strings.Split(p, ".")
+		if after := value(o, path...); !equality.Semantic.DeepEqual(value(found, path...), after) {
+			invalid = append(invalid, field.Invalid(field.NewPath(path[0], path[1:]...), after, apivalidation.FieldImmutableErrorMsg))
+		}
+	}
+	return invalid
+}
+
+// withoutImages returns the containers of a Pod without their images, which may change.
+func withoutImages(pod *Object) (containers []any) {
+	for _, name := range []string{"containers", "initContainers"} {
+		of, _ := value(pod, "spec", name).([]any)
+		for _, c := range of {
+			container, _ := c.(map[string]any)
+			container = maps.Clone(container)
+			delete(container, "image")
+			containers = append(containers, container)
+		}
+	}
+	return containers
+}
+
+func union(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// counts are the fields that must not be negative.
+var counts = []string{"replicas", "minReadySeconds", "revisionHistoryLimit", "parallelism", "completions", "backoffLimit", "minReplicas"}
+
+// validateBuiltIn returns those errors of built-in objects that controllers make.
+func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
+	spec := field.NewPath("spec")
+	for _, name := range counts {
+		if n, ok := value(o, "spec", name).(int64); ok && n < 0 {
+			invalid = append(invalid, field.Invalid(spec.Child(name), n, apivalidation.IsNegativeErrorMsg))
+		}
+	}
+	switch resource.GroupResource().String() {
+	case "deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps":
+		invalid = append(invalid, validateSelector(o, spec)...)
+		if text(o, "spec", "strategy", "type") == "Recreate" && value(o, "spec", "strategy", "rollingUpdate") != nil {
+			invalid = append(invalid, field.Forbidden(spec.Child("strategy", "rollingUpdate"), "may not be specified when strategy `type` is 'Recreate'"))
+		}
+		invalid = append(invalid, validatePod(value(o, "spec", "template", "spec"), spec.Child("template", "spec"), "Always")...)
+	case "jobs.batch":
+		invalid = append(invalid, validatePod(value(o, "spec", "template", "spec"), spec.Child("template", "spec"), "OnFailure", "Never")...)
+	case "pods":
+		invalid = append(invalid, validatePod(o.Object["spec"], spec, "Always", "OnFailure", "Never")...)
+	case "services":
+		ports, _ := value(o, "spec", "ports").([]any)
+		if len(ports) == 0 && text(o, "spec", "type") != "ExternalName" && text(o, "spec", "clusterIP") != "None" {
+			invalid = append(invalid, field.Required(spec.Child("ports"), ""))
+		}
+	case "leases.coordination.k8s.io":
+		if n, ok := value(o, "spec", "leaseDurationSeconds").(int64); ok && n <= 0 {
+			invalid = append(invalid, field.Invalid(spec.Child("leaseDurationSeconds"), n, "must be greater than 0"))
+		}
+	}
+	return invalid
+}
+
+// validateSelector checks that a workload selects the Pods that it makes.
+func validateSelector(o *Object, spec *field.Path) field.ErrorList {
+	selector := &metav1.LabelSelector{}
+	content, _ := value(o, "spec", "selector").(map[string]any)
+	if len(content) == 0 {
+		return field.ErrorList{field.Required(spec.Child("selector"), "")}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
+		return field.ErrorList{field.Invalid(spec.Child("selector"), content, err.Error())}
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return field.ErrorList{field.Invalid(spec.Child("selector"), content, err.Error())}
+	}
+	if parsed.Empty() {
+		return field.ErrorList{field.Invalid(spec.Child("selector"), content, "empty selector is invalid")}
+	}
+	set := labels.Set{}
+	inTemplate, _ := value(o, "spec", "template", "metadata", "labels").(map[string]any)
+	for label, v := range inTemplate {
+		set[label] = fmt.Sprint(v)
+	}
+	if !parsed.Matches(set) {
+		return field.ErrorList{field.Invalid(spec.Child("template", "metadata", "labels"), inTemplate, "`selector` does not match template `labels`")}
+	}
+	return nil
+}
+
+// validatePod checks the containers and the restart policy in the spec of a Pod.
+func validatePod(spec any, path *field.Path, restartPolicies ...string) (invalid field.ErrorList) {
+	pod, _ := spec.(map[string]any)
+	containers, _ := pod["containers"].([]any)
+	if len(containers) == 0 {
+		invalid = append(invalid, field.Required(path.Child("containers"), ""))
+	}
+	names := map[any]bool{}
+	for i, c := range containers {
+		container, _ := c.(map[string]any)
+		at := path.Child("containers").Index(i)
+		for _, name := range []string{"name", "image"} {
+			if v, _ := container[name].(string); v == "" {
+				invalid = append(invalid, field.Required(at.Child(name), ""))
+			}
+		}
+		if names[container["name"]] {
+			invalid = append(invalid, field.Duplicate(at.Child("name"), container["name"]))
+		}
+		names[container["name"]] = true
+	}
+	if policy, _ := pod["restartPolicy"].(string); !slices.Contains(restartPolicies, policy) {
+		invalid = append(invalid, field.NotSupported(path.Child("restartPolicy"), policy, restartPolicies))
+	}
+	return invalid
+}

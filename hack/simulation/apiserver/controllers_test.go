@@ -1,0 +1,204 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+)
+
+func TestWorkloads(t *testing.T) {
+	for _, test := range []struct {
+		controller Controller
+		text       string
+		want       map[string]string
+	}{
+		{DeploymentController, deployment, map[string]string{
+			"status.availableReplicas": "1", "status.updatedReplicas": "1", "metadata.annotations": `{deployment.kubernetes.io/revision: "1"}`,
+			"metadata.generation": "1",
+		}},
+		{ReplicaSetController, replicaSet, map[string]string{"status.availableReplicas": "1", "status.fullyLabeledReplicas": "1"}},
+		{StatefulSetController, stateful, map[string]string{"status.availableReplicas": "1", "status.currentReplicas": "1"}},
+		{DaemonSetController, daemonSet, map[string]string{"status.numberAvailable": "1", "status.desiredNumberScheduled": "1"}},
+		{JobController, job, map[string]string{"status.succeeded": "1", "status.active": "null"}},
+		{Kubelet, pod, map[string]string{"status.phase": "Running", "spec.nodeName": nodeName}},
+	} {
+		t.Run(string(test.controller), func(t *testing.T) {
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				o := c.create(test.text)
+				time.Sleep(10 * time.Second)
+				c.expect(c.get(o), test.want)
+				version := c.ResourceVersion()
+				time.Sleep(time.Hour)
+				if c.ResourceVersion() != version {
+					t.Errorf("it is never silent: %d after %d", c.ResourceVersion(), version)
+				}
+			})
+			inCluster(t, Options{Without: []Controller{test.controller}}, Reliable{}, func(c *cluster) {
+				o := c.create(test.text)
+				time.Sleep(10 * time.Second)
+				if found := c.get(o); found.GetResourceVersion() != o.GetResourceVersion() {
+					t.Errorf("without its controller it becomes %v", found)
+				}
+			})
+			if test.controller == Kubelet {
+				return
+			}
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				c.AddRule(Rule{
+					Until:   time.Now().Add(time.Minute),
+					Matches: func(r *Request) bool { return r.Resource == pods && r.Client == string(test.controller) },
+					Reject: func(r *Request) error {
+						return apierrors.NewForbidden(r.Resource, r.Name, errors.New("exceeded quota"))
+					},
+				})
+				o := c.create(test.text)
+				time.Sleep(30 * time.Second)
+				for path := range test.want {
+					if strings.HasPrefix(path, "status.available") || strings.HasPrefix(path, "status.numberAvailable") || path == "status.succeeded" {
+						if v := value(c.get(o), strings.Split(path, ".")...); v != nil && v != int64(0) {
+							t.Errorf("while its Pods are rejected, %s is %v", path, v)
+						}
+					}
+				}
+				time.Sleep(time.Minute)
+				c.expect(c.get(o), test.want)
+			})
+		})
+	}
+}
+
+// TestRollout shows the steps of a rollout, and that the conditions have the times of their transitions.
+func TestRollout(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		var statuses []string
+		c.Observe(committed(func(change *Change) {
+			if change.Request.Subresource == "status" {
+				statuses = append(statuses, fmt.Sprint(value(change.New, "status", "observedGeneration"), ":", number(change.New, "status", "availableReplicas")))
+			}
+		}))
+		d := c.create(strings.Replace(deployment, "selector:", "replicas: 2, selector:", 1))
+		time.Sleep(time.Minute)
+		c.merge(d, "spec: {replicas: 1}")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if want := []string{"1:1", "1:2", "2:1"}; !slices.Equal(statuses, want) {
+			t.Errorf("the statuses are %q", statuses)
+		}
+		c.merge(d, "spec: {replicas: 3}")
+		time.Sleep(time.Minute)
+		conditions, _ := value(c.get(d), "status", "conditions").([]any)
+		available, _ := conditions[0].(map[string]any)
+		progressing, _ := conditions[1].(map[string]any)
+		if available["status"] != "True" || available["lastTransitionTime"] != "2000-01-01T00:02:00Z" ||
+			progressing["reason"] != "NewReplicaSetAvailable" || progressing["lastTransitionTime"] != "2000-01-01T00:00:00Z" {
+			t.Errorf("the conditions are %v", conditions)
+		}
+	})
+}
+
+// TestOutageOfControllers has a rule that rejects what the controllers write: later, they try it again.
+func TestOutageOfControllers(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.AddRule(Rule{
+			Until: time.Now().Add(time.Minute), Matches: func(r *Request) bool { return r.Client != "tester" && r.Resource != pods },
+			Reject: func(*Request) error { return StatusError(503, "overloaded") },
+		})
+		o := c.create(widget)
+		dependent, d := c.create(owned(o, "b", "")), c.create(deployment)
+		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Second)
+		if c.get(dependent) == nil || value(c.get(d), "status", "availableReplicas") != nil {
+			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
+		}
+		time.Sleep(time.Minute)
+		if c.get(dependent) != nil || value(c.get(d), "status", "availableReplicas") != int64(1) {
+			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
+		}
+	})
+}
+
+// committed is an Observer of commits.
+type committed func(c *Change)
+
+func (f committed) Committed(c *Change)           { f(c) }
+func (committed) Failed(*Request, *Object, error) {}
+
+// TestLeaderElection has two candidates. When the leader is killed, the other one holds the Lease.
+func TestLeaderElection(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		ctx, cancel := context.WithCancel(context.Background())
+		connections, leaders, ended := map[string]*Connection{}, make(chan string), make(chan struct{})
+		for _, name := range []string{"one", "two"} {
+			connections[name] = c.Connect(name, Reliable{})
+			lock := &resourcelock.LeaseLock{
+				LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "election"}, LockConfig: resourcelock.ResourceLockConfig{Identity: name},
+				Client: kubernetes.NewForConfigOrDie(connections[name].Config()).CoordinationV1(),
+			}
+			go func() {
+				leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+					Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+					Callbacks: leaderelection.LeaderCallbacks{
+						OnStartedLeading: func(context.Context) { leaders <- name }, OnStoppedLeading: func() {},
+					},
+				})
+				ended <- struct{}{}
+			}()
+		}
+		first := <-leaders
+		time.Sleep(time.Minute)
+		start := time.Now()
+		connections[first].Break()
+		if second := <-leaders; second == first {
+			t.Errorf("%s leads again", second)
+		}
+		if took := time.Since(start); took < 10*time.Second || took > 20*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		cancel()
+		<-ended
+		<-ended
+	})
+}
+
+func TestEvents(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		broadcaster := record.NewBroadcaster()
+		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kube.CoreV1().Events("")})
+		tested := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.create(pod).Object, tested); err != nil {
+			t.Fatal(err)
+		}
+		recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"})
+		for range 2 {
+			recorder.Event(tested, corev1.EventTypeNormal, "Tested", "It was tested.")
+			time.Sleep(time.Second)
+		}
+		list, err := c.kube.CoreV1().Events("default").List(c.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a,reason=Tested"})
+		if err != nil || len(list.Items) != 1 || list.Items[0].Count != 2 {
+			t.Errorf("the events are %v, %v", list, err)
+		}
+		broadcaster.Shutdown()
+		time.Sleep(time.Minute)
+	})
+}

@@ -1,0 +1,370 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// labelled is a ConfigMap with a name and a label.
+func labelled(name, label string) string {
+	return strings.NewReplacer("name: a", "name: "+name, "{l: a}", "{l: "+label+"}").Replace(configMap)
+}
+
+func TestList(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.create(`{apiVersion: v1, kind: Namespace, metadata: {name: other}}`)
+		for _, name := range []string{"c", "a", "b"} {
+			c.create(labelled(name, name))
+		}
+		c.create(strings.Replace(configMap, "namespace: default", "namespace: other", 1))
+		before := fmt.Sprint(c.ResourceVersion())
+		c.create(labelled("d", "d"))
+		c.create(strings.Replace(widget, "red", "blue", 1))
+		for _, test := range []struct {
+			of      string
+			options metav1.ListOptions
+			want    string
+			reason  metav1.StatusReason
+		}{
+			{configMap, metav1.ListOptions{}, "a b c d", ""},
+			{configMap, metav1.ListOptions{LabelSelector: "l in (a, c)"}, "a c", ""},
+			{configMap, metav1.ListOptions{LabelSelector: "l in ("}, "", metav1.StatusReasonBadRequest},
+			{configMap, metav1.ListOptions{FieldSelector: "metadata.name!=a"}, "b c d", ""},
+			{configMap, metav1.ListOptions{FieldSelector: "data.k=v"}, "", metav1.StatusReasonBadRequest},
+			{widget, metav1.ListOptions{FieldSelector: "spec.color=blue"}, "a", ""},
+			{widget, metav1.ListOptions{FieldSelector: "spec.color=red"}, "", ""},
+			{widget, metav1.ListOptions{FieldSelector: "spec.size=1"}, "", metav1.StatusReasonBadRequest},
+			{pod, metav1.ListOptions{FieldSelector: "spec.nodeName="}, "", ""},
+			{configMap, metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: "Exact"}, "a b c", ""},
+			{configMap, metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: "NotOlderThan"}, "a b c d", ""},
+			{configMap, metav1.ListOptions{ResourceVersionMatch: "Exact"}, "", metav1.StatusReasonInvalid},
+			{configMap, metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: "Exact"}, "", metav1.StatusReasonExpired},
+			{configMap, metav1.ListOptions{ResourceVersion: "9999"}, "", metav1.StatusReasonTimeout},
+		} {
+			list, err := c.of(object(t, test.of)).List(c.ctx, test.options)
+			expectError(t, err, test.reason, "")
+			var names []string
+			if err == nil {
+				for _, item := range list.Items {
+					names = append(names, item.GetName())
+				}
+			}
+			if got := strings.Join(names, " "); got != test.want {
+				t.Errorf("%+v lists %q, want %q", test.options, got, test.want)
+			}
+		}
+		all, err := c.kube.CoreV1().ConfigMaps("").List(c.ctx, metav1.ListOptions{})
+		if err != nil || len(all.Items) != 5 {
+			t.Errorf("there are %d, %v", len(all.Items), err)
+		}
+	})
+}
+
+// TestPages has a list in pages: all of them show the state of the first.
+func TestPages(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		for _, name := range []string{"a", "b", "c"} {
+			c.create(labelled(name, name))
+		}
+		maps := c.kube.CoreV1().ConfigMaps("default")
+		first, err := maps.List(c.ctx, metav1.ListOptions{Limit: 2})
+		if err != nil || len(first.Items) != 2 || first.Continue == "" {
+			t.Fatalf("the first page is %v, %v", first, err)
+		}
+		if err := maps.Delete(c.ctx, "c", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		second, err := maps.List(c.ctx, metav1.ListOptions{Limit: 2, Continue: first.Continue})
+		if err != nil || len(second.Items) != 1 || second.Items[0].Name != "c" || second.Continue != "" || second.ResourceVersion != first.ResourceVersion {
+			t.Errorf("the second page is %v, %v", second, err)
+		}
+		c.Compact()
+		_, err = maps.List(c.ctx, metav1.ListOptions{Limit: 2, Continue: first.Continue})
+		expectError(t, err, metav1.StatusReasonExpired, "")
+		_, err = maps.List(c.ctx, metav1.ListOptions{Continue: "x"})
+		expectError(t, err, metav1.StatusReasonBadRequest, "")
+	})
+}
+
+// watching returns the events that a watch of ConfigMaps has seen, once all waits.
+func (c *cluster) watching(options metav1.ListOptions) (seen func() string, stop func()) {
+	c.Helper()
+	w, err := c.kube.CoreV1().ConfigMaps("default").Watch(c.ctx, options)
+	if err != nil {
+		c.Fatal(err)
+	}
+	var lock sync.Mutex
+	var events []string
+	isOver := make(chan struct{})
+	go func() {
+		defer close(isOver)
+		for event := range w.ResultChan() {
+			name := ""
+			if o, ok := event.Object.(*corev1.ConfigMap); ok {
+				name = o.Name
+			}
+			lock.Lock()
+			events = append(events, strings.TrimSpace(string(event.Type)+" "+name))
+			lock.Unlock()
+		}
+	}()
+	return func() string {
+		synctest.Wait()
+		lock.Lock()
+		defer lock.Unlock()
+		return strings.Join(events, ", ")
+	}, func() { w.Stop(); <-isOver }
+}
+
+func TestWatch(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		a := c.create(labelled("a", "a"))
+		version := a.GetResourceVersion()
+		b := c.create(labelled("b", "b"))
+		initial := metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true}
+		options := []metav1.ListOptions{
+			initial, {}, {ResourceVersion: version}, {LabelSelector: "l=a", ResourceVersion: version}, {FieldSelector: "metadata.name=b"},
+			{ResourceVersion: "1"},
+		}
+		var watches []func() string
+		for _, o := range options {
+			seen, stop := c.watching(o)
+			defer stop()
+			watches = append(watches, seen)
+			time.Sleep(latency)
+		}
+		_, err := c.kube.CoreV1().ConfigMaps("default").Watch(c.ctx, metav1.ListOptions{ResourceVersion: "9999"})
+		expectError(t, err, metav1.StatusReasonTimeout, "Too large resource version")
+		c.create(widget)
+		c.merge(b, "metadata: {labels: {l: a}}")
+		c.merge(a, "metadata: {labels: {l: c}}")
+		c.merge(a, "data: {x: z}")
+		if err := c.of(b).Delete(c.ctx, "b", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for i, want := range []string{
+			"ADDED a, ADDED b, BOOKMARK, MODIFIED b, MODIFIED a, MODIFIED a, DELETED b",
+			"ADDED a, ADDED b, MODIFIED b, MODIFIED a, MODIFIED a, DELETED b",
+			"ADDED b, MODIFIED b, MODIFIED a, MODIFIED a, DELETED b",
+			"ADDED b, DELETED a, DELETED b",
+			"ADDED b, MODIFIED b, DELETED b",
+			"ERROR",
+		} {
+			if got := watches[i](); got != want {
+				t.Errorf("the watch %+v sees %q, want %q", options[i], got, want)
+			}
+		}
+		time.Sleep(bookmarkInterval)
+		if got := watches[0](); !strings.HasSuffix(got, "DELETED b, BOOKMARK") {
+			t.Errorf("a minute later, the watch has seen %q", got)
+		}
+	})
+}
+
+// TestWatchEnds shows that a watch ends when it times out, and when the client stops it.
+func TestWatchEnds(t *testing.T) {
+	network := &recorder{}
+	inCluster(t, Options{}, network, func(c *cluster) {
+		_, stop := c.watching(metav1.ListOptions{})
+		stop()
+		synctest.Wait()
+		_, stop = c.watching(metav1.ListOptions{TimeoutSeconds: new(int64(60))})
+		time.Sleep(time.Minute + time.Second)
+		if n := network.ended.Load(); n != 2 {
+			t.Errorf("%d watches have ended", n)
+		}
+		stop()
+	})
+}
+
+// TestHeldWatch has a watch that stands still for a while, with the events in their order later.
+func TestHeldWatch(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		seen, stop := c.watching(metav1.ListOptions{})
+		defer stop()
+		c.connection.Hold(deployments, time.Minute)
+		c.create(labelled("a", "a"))
+		time.Sleep(time.Second)
+		if got := seen(); got != "ADDED a" {
+			t.Errorf("while another watch is held, this one sees %q", got)
+		}
+		c.connection.Hold(configMaps, time.Minute)
+		for _, name := range []string{"b", "c"} {
+			c.create(labelled(name, name))
+		}
+		time.Sleep(50 * time.Second)
+		if got := seen(); got != "ADDED a" {
+			t.Errorf("a held watch sees %q", got)
+		}
+		time.Sleep(20 * time.Second)
+		if got := seen(); got != "ADDED a, ADDED b, ADDED c" {
+			t.Errorf("a watch that was held sees %q", got)
+		}
+		c.connection.Hold(AllResources, time.Hour)
+		go func() {
+			time.Sleep(time.Minute)
+			c.connection.Heal()
+		}()
+		if start := time.Now(); c.create(labelled("d", "d")) != nil && time.Since(start) < time.Minute || time.Since(start) > 2*time.Minute {
+			t.Errorf("a request on a network that stood still took %s", time.Since(start))
+		}
+	})
+}
+
+// TestCutWatch has a watch that is cut: for a while, no other one begins.
+func TestCutWatch(t *testing.T) {
+	network := &recorder{}
+	inCluster(t, Options{}, network, func(c *cluster) {
+		_, stop := c.watching(metav1.ListOptions{})
+		c.connection.CutWatches(deployments, time.Minute)
+		time.Sleep(time.Second)
+		if n := network.ended.Load(); n != 0 {
+			t.Error("another watch was cut")
+		}
+		c.connection.CutWatches(configMaps, time.Minute)
+		stop()
+		for _, want := range []string{"", "ADDED a"} {
+			seen, stop := c.watching(metav1.ListOptions{}) // Its client takes a broken connection for its end.
+			if want == "" {
+				c.create(configMap)
+			}
+			time.Sleep(time.Minute)
+			if got := seen(); got != want {
+				t.Errorf("it sees %q, want %q", got, want)
+			}
+			stop()
+		}
+	})
+}
+
+// TestInformer has an informer: whatever happens to its watches, it knows all objects in the end.
+func TestInformer(t *testing.T) {
+	for name, happens := range map[string]func(c *cluster){
+		"nothing":   func(*cluster) {},
+		"cut":       func(c *cluster) { c.connection.CutWatches(configMaps, 10*time.Second) },
+		"compacted": func(c *cluster) { c.connection.CutWatches(AllResources, time.Second); c.Compact() },
+		"held":      func(c *cluster) { c.connection.Hold(configMaps, time.Minute) },
+		"frozen":    func(c *cluster) { c.connection.Hold(AllResources, time.Minute) },
+		"stale": func(c *cluster) {
+			c.connection.Stale(configMaps, 3)
+			c.connection.CutWatches(configMaps, 0)
+			c.Compact()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				factory := informers.NewSharedInformerFactory(c.kube, 0)
+				lister := factory.Core().V1().ConfigMaps().Lister()
+				stop := make(chan struct{})
+				c.create(labelled("a", "a"))
+				factory.Start(stop)
+				factory.WaitForCacheSync(stop)
+				happens(c)
+				user := c.Client("user")
+				if err := user.Delete(object(t, configMap), metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				if _, err := user.Create(object(t, labelled("b", "b"))); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(5 * time.Minute)
+				_, err := lister.ConfigMaps("default").Get("a")
+				expectError(t, err, metav1.StatusReasonNotFound, "")
+				_, err = lister.ConfigMaps("default").Get("b")
+				expectError(t, err, "", "")
+				close(stop)
+				factory.Shutdown()
+			})
+		})
+	}
+}
+
+// TestStaleList has an informer that begins with an old state.
+func TestStaleList(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		o := c.create(configMap)
+		c.merge(o, "data: {k: w}")
+		c.connection.Stale(configMaps, 1)
+		factory := informers.NewSharedInformerFactory(c.kube, 0)
+		var seen []string
+		note := func(o any) { seen = append(seen, o.(*corev1.ConfigMap).Data["k"]) }
+		_, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: note, UpdateFunc: func(_, o any) { note(o) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		factory.Start(stop)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for n, want := range []string{"w", "v", "w"} {
+			if n == 1 {
+				c.connection.Stale(configMaps, 1)
+			}
+			list, err := c.of(o).List(c.ctx, metav1.ListOptions{ResourceVersion: "0"})
+			if err != nil || text(&list.Items[0], "data", "k") != want {
+				t.Errorf("list %d is %v, %v", n, list, err)
+			}
+		}
+		if !slices.Equal(seen, []string{"v", "w"}) {
+			t.Errorf("it has seen %q", seen)
+		}
+		close(stop)
+		factory.Shutdown()
+	})
+}
+
+// recorder is a network that knows what it was told, and delays events.
+type recorder struct {
+	Reliable
+	lag    time.Duration
+	events []string
+	ended  atomic.Int32
+}
+
+func (r *recorder) Lag(*Request, watch.EventType, *Object) time.Duration { return r.lag }
+
+func (r *recorder) Event(w *Request, event watch.EventType, o *Object) {
+	r.events = append(r.events, fmt.Sprint(w.Resource, " ", event, " ", o.GetName()))
+}
+
+func (r *recorder) Ended(*Request) { r.ended.Add(1) }
+
+func TestLag(t *testing.T) {
+	network := &recorder{lag: time.Minute}
+	inCluster(t, Options{}, network, func(c *cluster) {
+		seen, stop := c.watching(metav1.ListOptions{})
+		defer stop()
+		for _, name := range []string{"a", "b"} {
+			c.create(labelled(name, name))
+		}
+		time.Sleep(90 * time.Second)
+		if got := seen(); got != "ADDED a" {
+			t.Errorf("after 90 s it has seen %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := seen(); got != "ADDED a, ADDED b" {
+			t.Errorf("after 150 s it has seen %q", got)
+		}
+		if want := []string{"configmaps ADDED a", "configmaps ADDED b"}; !slices.Equal(network.events, want) {
+			t.Errorf("the network was told %q, want %q", network.events, want)
+		}
+	})
+}

@@ -1,0 +1,241 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// podRetry is how long a workload whose Pods are rejected takes until the next try.
+const podRetry = time.Second
+
+// rollOut is a step of a rollout: it observes the generation, and there is one available replica more or less.
+func rollOut(c Client, o *Object) (again time.Duration, err error) {
+	desired, available := desiredReplicas(o), availableReplicas(o)
+	rejected := c.podRejection(o)
+	switch {
+	case rejected != nil:
+		again = podRetry
+	case available < desired:
+		available++
+	case available > desired:
+		available--
+	}
+	status := workloadStatus(o, available)
+	status["observedGeneration"] = o.GetGeneration()
+	status["conditions"] = workloadConditions(o, available >= desired, rejected)
+	if len(status["conditions"].([]any)) == 0 {
+		delete(status, "conditions")
+	}
+	maps.DeleteFunc(status, func(_ string, v any) bool { return v == int64(0) }) // They are not stored.
+	if equality.Semantic.DeepEqual(o.Object["status"], status) {
+		return again, nil
+	}
+	o.Object["status"] = status
+	if o.GetKind() == "Deployment" && o.GetAnnotations()[revisionAnnotation] == "" {
+		set(o, "1", "metadata", "annotations", revisionAnnotation) // It never changes: there are no ReplicaSets.
+	}
+	_, err = c.Update(o, "status")
+	return again, err
+}
+
+// revisionAnnotation is what the Deployment controller adds to each Deployment.
+const revisionAnnotation = "deployment.kubernetes.io/revision"
+
+// podRejection returns what a rule responds to the creation of a Pod of a workload with, or nil. The name of the Pod is that of the workload.
+func (c Client) podRejection(o *Object) error {
+	c.server.lock.Lock()
+	defer c.server.lock.Unlock()
+	return c.server.rejection(&Request{
+		Client: c.name, Manager: c.name, Verb: "create", Resource: pods, Namespace: o.GetNamespace(), Name: o.GetName(), Sent: time.Now(),
+	})
+}
+
+// desiredReplicas returns how many Pods a workload has. A DaemonSet has one: there is one node.
+func desiredReplicas(o *Object) int64 {
+	if o.GetKind() == "DaemonSet" {
+		return 1
+	}
+	return number(o, "spec", "replicas")
+}
+
+func availableReplicas(o *Object) int64 {
+	if o.GetKind() == "DaemonSet" {
+		return number(o, "status", "numberAvailable")
+	}
+	return number(o, "status", "availableReplicas")
+}
+
+// workloadStatus is the status of a workload with a number of available replicas, all of which are up to date.
+func workloadStatus(o *Object, available int64) map[string]any {
+	status := map[string]any{}
+	fields := []string{"replicas", "readyReplicas", "availableReplicas"}
+	switch o.GetKind() {
+	case "Deployment":
+		fields = append(fields, "updatedReplicas")
+	case "ReplicaSet":
+		fields = append(fields, "fullyLabeledReplicas")
+	case "StatefulSet":
+		fields = append(fields, "updatedReplicas", "currentReplicas")
+		status["currentRevision"], status["updateRevision"] = revision(o), revision(o)
+	case "DaemonSet":
+		fields = []string{"currentNumberScheduled", "numberReady", "numberAvailable", "updatedNumberScheduled"}
+		status["desiredNumberScheduled"] = desiredReplicas(o)
+	}
+	for _, field := range fields {
+		status[field] = available
+	}
+	return status
+}
+
+// revision is the name of the ControllerRevision that a StatefulSet would have.
+func revision(o *Object) string {
+	hash := fnv.New32a()
+	hash.Write(encode(value(o, "spec", "template")))
+	return fmt.Sprintf("%s-%x", o.GetName(), hash.Sum32())
+}
+
+// workloadConditions returns the conditions of a workload, as far as its kind has any.
+func workloadConditions(o *Object, isAvailable bool, rejected error) []any {
+	conditions := []any{}
+	add := func(kind, status, reason, message string) {
+		now := time.Now().UTC().Format(time.RFC3339)
+		condition := map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+		if o.GetKind() == "Deployment" {
+			condition["lastUpdateTime"] = now
+		}
+		conditions = append(conditions, keepTimes(o, condition))
+	}
+	if o.GetKind() == "Deployment" {
+		if isAvailable {
+			add("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+			add("Progressing", "True", "NewReplicaSetAvailable", "The new ReplicaSet has successfully progressed.")
+		} else {
+			add("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+			add("Progressing", "True", "ReplicaSetUpdated", "The new ReplicaSet is progressing.")
+		}
+	}
+	if rejected != nil && (o.GetKind() == "Deployment" || o.GetKind() == "ReplicaSet") {
+		add(string(appsv1.DeploymentReplicaFailure), "True", "FailedCreate", rejected.Error())
+	}
+	return conditions
+}
+
+// keepTimes returns a condition with the times of that in the status, if it says the same.
+func keepTimes(o *Object, condition map[string]any) map[string]any {
+	before, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, b := range before {
+		old, _ := b.(map[string]any)
+		if old["type"] == condition["type"] && old["status"] == condition["status"] {
+			condition["lastTransitionTime"] = old["lastTransitionTime"]
+			if old["reason"] == condition["reason"] && old["message"] == condition["message"] {
+				return old
+			}
+		}
+	}
+	return condition
+}
+
+// jobDuration is how long a Job takes.
+const jobDuration = time.Second
+
+// runJob starts a Job, and completes it after jobDuration.
+func runJob(c Client, o *Object) (again time.Duration, err error) {
+	job := &batchv1.Job{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, job); err != nil {
+		return 0, err
+	}
+	now, status := metav1.Now(), &job.Status
+	switch isSuspended := job.Spec.Suspend != nil && *job.Spec.Suspend; {
+	case job.DeletionTimestamp != nil || isSuspended || status.CompletionTime != nil:
+		return 0, nil
+	case c.podRejection(o) != nil:
+		return podRetry, nil
+	case status.StartTime == nil:
+		status.StartTime, status.Active = &now, *job.Spec.Parallelism
+		status.Ready = new(status.Active)
+		again = jobDuration
+	case now.Sub(status.StartTime.Time) < jobDuration:
+		return 0, nil
+	default:
+		status.Active, status.Ready, status.Succeeded = 0, new(int32), *job.Spec.Parallelism
+		if job.Spec.Completions != nil {
+			status.Succeeded = *job.Spec.Completions
+		}
+		status.CompletionTime = &now
+		for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+			status.Conditions = append(status.Conditions, batchv1.JobCondition{
+				Type: kind, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonCompletionsReached,
+				Message: "Reached expected number of succeeded pods", LastProbeTime: now, LastTransitionTime: now,
+			})
+		}
+	}
+	return again, c.updateStatus(o, job)
+}
+
+// updateStatus writes the status of an object as its Go type has it.
+func (c Client) updateStatus(o *Object, typed any) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return err
+	}
+	o.Object["status"] = content["status"]
+	_, err = c.Update(o, "status")
+	return err
+}
+
+// nodeName is the name of the node on which all Pods run.
+const nodeName = "node-1"
+
+// podEnd is how long a Pod takes that ends gracefully.
+const podEnd = time.Second
+
+// runPod schedules a Pod, makes it ready, and deletes one that has ended gracefully.
+func runPod(c Client, o *Object) (again time.Duration, err error) {
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod); err != nil {
+		return 0, err
+	}
+	switch now := metav1.Now(); {
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
+		end := pod.DeletionTimestamp.Add(podEnd - time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
+		if wait := end.Sub(now.Time); wait > 0 {
+			return wait, nil
+		}
+		return 0, c.Delete(o, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		})
+	case pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0:
+	case pod.Spec.NodeName == "":
+		set(o, nodeName, "spec", "nodeName")
+		_, err = c.Update(o, "")
+		return 0, err
+	case pod.Status.Phase == corev1.PodPending:
+		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,
+			})
+		}
+		for _, container := range pod.Spec.Containers {
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+				Name: container.Name, Image: container.Image, Ready: true, Started: new(true),
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+			})
+		}
+		return 0, c.updateStatus(o, pod)
+	}
+	return 0, nil
+}
