@@ -1,0 +1,37 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package walks
+
+import (
+	"time"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// leaderJudge judges LeaderWrites and LeaseLast. A program that has never written a Lease elects no leader, and promises neither.
+func leaderJudge(w *walk) judge {
+	return judge{
+		sent: func(i *instance, r *request) {
+			if !w.elects || !r.IsWrite() || !isWork(r.Resource) {
+				return
+			}
+			switch now := time.Now(); {
+			case !i.leads && i.since.Before(now):
+				w.violated(LeaderWrites, "%s knows since %s that it does not hold the Lease: %s", i.name, now.Sub(i.since), r)
+			case i.leads && now.Sub(i.renewed) > i.valid:
+				w.violated(LeaderWrites, "%s has renewed the Lease %s ago: %s", i.name, now.Sub(i.renewed), r)
+			}
+		},
+		committed: func(i *instance, c *apiserver.Change) {
+			if c.Request.Resource != leases || holderOf(c.New) != "" || holderOf(c.Old) != i.identity {
+				return
+			}
+			for _, r := range i.open {
+				if isWork(r.Resource) && r.IsWrite() {
+					w.violated(LeaseLast, "%s releases the Lease while a request is open: %s", i.name, r)
+				}
+			}
+		},
+	}
+}

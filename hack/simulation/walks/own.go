@@ -1,0 +1,119 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package walks
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// Own is a promise that only the program under test makes. Its functions return what is not as promised. They must not change anything.
+type Own struct {
+	Name Promise
+	// Write judges a write of the program when it was committed. It may be nil.
+	Write func(w Write) error
+	// Moment judges the cluster every few seconds, and Within is how long it may return the same error. It may be nil.
+	Moment func(c Cluster) error
+	Within time.Duration
+	// End judges the cluster when all is reconciled. It may be nil.
+	End func(c Cluster) error
+}
+
+// Cluster is what the API server has at a moment. Objects must not be changed.
+type Cluster struct{ walk *walk }
+
+// Get returns an object, or nil if there is none.
+func (c Cluster) Get(resource schema.GroupResource, namespace, name string) *apiserver.Object {
+	return c.walk.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+}
+
+// List returns the objects of a resource, sorted by their namespaces and names.
+func (c Cluster) List(resource schema.GroupResource) (list []*apiserver.Object) {
+	return c.filter(func(ref reference, _ *object) bool { return ref.GroupResource == resource })
+}
+
+// ControlledBy returns the objects whose controller is an object.
+func (c Cluster) ControlledBy(owner *apiserver.Object) []*apiserver.Object {
+	return c.filter(func(_ reference, o *object) bool { return metav1.IsControlledBy(o, owner) })
+}
+
+func (c Cluster) filter(is func(ref reference, o *object) bool) (list []*object) {
+	for ref, o := range c.walk.objects {
+		if is(ref, o) {
+			list = append(list, o)
+		}
+	}
+	slices.SortFunc(list, func(a, b *object) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return list
+}
+
+// Write is a write of the program. Old is nil after a creation, and New is the last state after a deletion.
+type Write struct {
+	Cluster
+	*apiserver.Change
+	known map[reference]known
+}
+
+// Known returns an object as the program could know it, and since when, or nil.
+func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, since time.Time) {
+	k := w.known[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+	if k.gone {
+		return nil, k.since
+	}
+	return k.object, k.since
+}
+
+// ownJudge judges the program's own promises.
+func ownJudge(w *walk) judge {
+	since := map[Promise]time.Time{}
+	return judge{
+		committed: func(i *instance, c *apiserver.Change) {
+			for _, own := range w.Own {
+				if own.Write == nil || !isWork(c.Request.Resource) {
+					continue
+				}
+				if err := own.Write(Write{Cluster{w}, c, i.objects}); err != nil {
+					w.violated(own.Name, "%s: %s: %v", i.name, c.Request, err)
+				}
+			}
+		},
+		moment: func() {
+			for _, own := range w.Own {
+				if own.Moment == nil || w.isHidden {
+					continue
+				}
+				err := own.Moment(Cluster{w})
+				switch at, ok := since[own.Name]; {
+				case err == nil:
+					delete(since, own.Name)
+				case !ok:
+					since[own.Name] = time.Now()
+				case time.Since(at) > own.Within:
+					w.violated(own.Name, "for %s, %v", time.Since(at), err)
+				}
+			}
+		},
+	}
+}
+
+// judgeOwnEnd judges the end of the program's own promises. The lock is held.
+func (w *walk) judgeOwnEnd() {
+	for _, own := range w.Own {
+		if own.End == nil {
+			continue
+		}
+		if err := own.End(Cluster{w}); err != nil {
+			w.violated(own.Name, "%v", err)
+		}
+	}
+}
