@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +25,6 @@ import (
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -69,7 +70,6 @@ const (
 type Controller struct {
 	kubeclientset     kubernetes.Interface
 	sampleclientset   clientset.Interface
-	deploymentsLister appslisters.DeploymentLister
 	deploymentsSynced cache.DoneChecker
 	foosLister        listers.FooLister
 	foosSynced        cache.DoneChecker
@@ -104,11 +104,10 @@ func NewController(
 	eventBroadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
 	eventSource := corev1.EventSource{Component: controllerAgentName}
 	controller := &Controller{
-		kubeclientset:     kubeclientset,
-		sampleclientset:   sampleclientset,
-		deploymentsLister: deploymentInformer.Lister(),
-		foosLister:        fooInformer.Lister(),
-		deploymentsByFoo:  ownership.NewControllerIndex(deployments),
+		kubeclientset:    kubeclientset,
+		sampleclientset:  sampleclientset,
+		foosLister:       fooInformer.Lister(),
+		deploymentsByFoo: ownership.NewControllerIndex(deployments),
 		foosByDeployment: ownership.NewIndex(foos, "deploymentName", func(foo *samplev1alpha1.Foo) string {
 			return cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()
 		}),
@@ -131,15 +130,29 @@ func NewController(
 		DeleteFunc: func(foo informers.DeletedFoo) { controller.enqueueFoo(foo, "deleted") },
 	}, cache.HandlerOptions{Logger: &controller.logger})
 	utilruntime.Must(err)
-	deploymentHandlers, err := deployments.AddTypedEventHandler(appsinformers.DeploymentDetailedHandlerFuncs{
-		AddFunc:    controller.addDeployment,
-		UpdateFunc: controller.updateDeployment,
-		DeleteFunc: controller.deleteDeployment,
-	}, cache.HandlerOptions{Logger: &controller.logger, ResyncPeriod: new(time.Duration)}) // Foos are resynced.
-	utilruntime.Must(err)
 	controller.foosSynced = fooHandlers.HasSyncedChecker()
-	controller.deploymentsSynced = deploymentHandlers.HasSyncedChecker()
+	controller.deploymentsSynced = handleOwned(controller, "Deployment", deployments)
 	return controller
+}
+
+// handleOwned adds the event handlers for a kind of objects that Foos own, and returns what knows when they have
+// seen the initial list.
+func handleOwned[T ownedObject](
+	c *Controller, kind string, informer cache.TypedSharedIndexInformer[T],
+) cache.DoneChecker {
+	handlers, err := informer.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[T]{
+		AddFunc:    func(object T, isInInitialList bool) { c.addOwned(kind, object, isInInitialList) },
+		UpdateFunc: func(oldObject, object T) { c.updateOwned(kind, oldObject, object) },
+		DeleteFunc: func(deleted cache.DeletedObject[T]) { deleteOwned(c, kind, deleted) },
+	}, cache.HandlerOptions{Logger: &c.logger, ResyncPeriod: new(time.Duration)}) // Foos are resynced.
+	utilruntime.Must(err)
+	return handlers.HasSyncedChecker()
+}
+
+// ownedObject is a pointer to an object of a kind that Foos own.
+type ownedObject interface {
+	comparable
+	metav1.Object
 }
 
 // Run starts the workers once the event handlers have seen the initial lists. Once ctx is done, it waits for
@@ -208,55 +221,63 @@ func (c *Controller) updateFoo(oldFoo, foo *samplev1alpha1.Foo) {
 	}
 }
 
-// addDeployment enqueues the Foo of a new Deployment, and those that desire its name. For the initial list, addFoo
-// enqueues all Foos.
-func (c *Controller) addDeployment(deployment *appsv1.Deployment, isInInitialList bool) {
-	c.logger.V(4).Info("Adding Deployment", "deployment", klog.KObj(deployment),
-		"resourceVersion", deployment.ResourceVersion, "isInInitialList", isInInitialList)
+// addOwned enqueues the Foo of a new object, and those that desire its name. For the initial list, addFoo enqueues
+// all Foos.
+func (c *Controller) addOwned(kind string, object metav1.Object, isInInitialList bool) {
+	c.logger.V(4).Info("Adding "+kind, strings.ToLower(kind), klog.KObj(object),
+		"resourceVersion", object.GetResourceVersion(), "isInInitialList", isInInitialList)
 	if !isInInitialList {
-		c.handleObject(deployment)
-		// A relist may show a Deployment for the first time after its Foo has lost it.
-		c.enqueueWaiting(cache.MetaObjectToName(deployment))
+		c.handleObject(object)
+		// A relist may show an object for the first time after its Foo has lost it.
+		c.enqueueWaiting(kind, cache.MetaObjectToName(object))
 	}
 }
 
-// updateDeployment enqueues the Foo of a Deployment that has changed, and the Foo that controlled it before.
-func (c *Controller) updateDeployment(oldDeployment, deployment *appsv1.Deployment) {
-	logger := klog.LoggerWithValues(c.logger, "deployment", klog.KObj(deployment))
-	logger.V(4).Info("Updating Deployment", "resourceVersion", deployment.ResourceVersion)
-	oldRef, ref := ownership.ControllerRef(oldDeployment), ownership.ControllerRef(deployment)
-	foo := ownership.ResolveControllerRef(c.foosLister, deployment)
+// updateOwned enqueues the Foo of an object that has changed, and the Foo that controlled it before.
+func (c *Controller) updateOwned(kind string, oldObject, object metav1.Object) {
+	logger := klog.LoggerWithValues(c.logger, strings.ToLower(kind), klog.KObj(object))
+	logger.V(4).Info("Updating "+kind, "resourceVersion", object.GetResourceVersion())
+	oldRef, ref := ownership.ControllerRef(oldObject), ownership.ControllerRef(object)
+	foo := ownership.ResolveControllerRef(c.foosLister, object)
 	switch {
-	case oldDeployment.ResourceVersion == deployment.ResourceVersion:
+	case oldObject.GetResourceVersion() == object.GetResourceVersion():
 		logger.V(4).Info("Foo not enqueued", "reason", "nothing changed")
 	case !equality.Semantic.DeepEqual(oldRef, ref):
-		c.handleObject(oldDeployment)
-		c.handleObject(deployment)
-		c.enqueueWaiting(cache.MetaObjectToName(deployment))
-	case foo != nil && !equality.Semantic.DeepEqual(oldDeployment.Status, deployment.Status):
-		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout of "+deployment.Name,
+		c.handleObject(oldObject)
+		c.handleObject(object)
+		c.enqueueWaiting(kind, cache.MetaObjectToName(object))
+	case foo != nil && onlyStatusDiffers(oldObject, object):
+		logger.V(4).Info("Enqueuing Foo", "foo", klog.KObj(foo), "reason", "rollout of "+object.GetName(),
 			"after", statusDelay)
 		c.workqueue.AddAfter(cache.MetaObjectToName(foo), statusDelay)
 	default:
-		c.handleObject(deployment)
+		c.handleObject(object)
 	}
 }
 
-// deleteDeployment enqueues the Foo that controlled a Deployment, and those that wait for its name. If the
-// watch missed the deletion, only a tombstone with the last state in the cache, if any, is known.
-func (c *Controller) deleteDeployment(deleted appsinformers.DeletedDeployment) {
+// onlyStatusDiffers reports whether two states of an object differ in nothing that a Foo controls. A kind without a
+// status has no generation.
+func onlyStatusDiffers(oldObject, object metav1.Object) bool {
+	return object.GetGeneration() > 0 && oldObject.GetGeneration() == object.GetGeneration() &&
+		maps.Equal(oldObject.GetLabels(), object.GetLabels())
+}
+
+// deleteOwned enqueues the Foo that controlled an object, and those that wait for its name. If the watch missed the
+// deletion, only a tombstone with the last state in the cache, if any, is known.
+func deleteOwned[T ownedObject](c *Controller, kind string, deleted cache.DeletedObject[T]) {
 	objectRef, isTombstone := deleted.GetObjectName(), deleted.FinalStateUnknown != nil
-	c.logger.V(4).Info("Deleting Deployment", "deployment", klog.KObj(deleted), "isTombstone", isTombstone)
-	if deleted.OptionalObj != nil {
+	c.logger.V(4).Info("Deleting "+kind, strings.ToLower(kind), klog.KObj(deleted), "isTombstone", isTombstone)
+	var none T
+	if deleted.OptionalObj != none {
 		c.handleObject(deleted.OptionalObj)
 	}
-	c.enqueueWaiting(objectRef)
+	c.enqueueWaiting(kind, objectRef)
 }
 
-// enqueueWaiting enqueues the Foos that desire the name of a Deployment, which may be free or taken now.
-func (c *Controller) enqueueWaiting(deployment cache.ObjectName) {
-	for _, foo := range c.foosByDeployment.Get(deployment.String()) {
-		c.enqueueFoo(foo, "Deployment of the desired name was added or deleted, or has another controller")
+// enqueueWaiting enqueues the Foos that desire the name of an object, which may be free or taken now.
+func (c *Controller) enqueueWaiting(kind string, object cache.ObjectName) {
+	for _, foo := range c.foosByDeployment.Get(object.String()) {
+		c.enqueueFoo(foo, kind+" of the desired name was added or deleted, or has another controller")
 	}
 }
 
@@ -391,7 +412,10 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	case kind == metrics.Stale, kind == metrics.NotLeading, kind == metrics.Conflict && result.Object != nil:
 		return result.Err // The caches are stale, or this instance must not act.
 	}
-	c.pruneDeployments(ctx, foo, &result, superseded)
+	canTakeOver := func(d *appsv1.Deployment) bool { return foostatus.RolloutOf(d).CanTakeOver(foo) }
+	for _, old := range c.deployments.Prune(ctx, foo, superseded, &result, canTakeOver) {
+		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, result.Object.Name)
+	}
 	return c.report(ctx, foo, result, superseded)
 }
 
@@ -399,53 +423,13 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 func (c *Controller) syncDeployment(
 	ctx context.Context, foo *samplev1alpha1.Foo, superseded []*appsv1.Deployment,
 ) control.Result[*appsv1.Deployment] {
-	name := foo.Spec.DeploymentName
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KRef(foo.Namespace, name))
-	ctx = klog.NewContext(ctx, logger)
-	set := func(deployment *appsv1.Deployment) { setDesiredState(deployment, foo, c.image) }
-	found, err := c.deploymentsLister.Deployments(foo.Namespace).Get(name)
-	switch {
-	case apierrors.IsNotFound(err):
-		logger.V(4).Info("Deployment is not in the cache")
-		desired := newDeployment(foo, c.image)
-		if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
-			desired.Spec.Replicas = new(foostatus.RolloutOf(superseded[0]).Desired)
-		}
-		return c.deployments.Create(ctx, foo, desired, set)
-	case err != nil:
-		return control.Result[*appsv1.Deployment]{Err: err}
+	desired := newDeployment(foo, c.image)
+	if foo.Spec.Replicas == nil && len(superseded) > 0 { // A rename keeps the number of replicas.
+		desired.Spec.Replicas = new(foostatus.RolloutOf(superseded[0]).Desired)
 	}
-	return c.deployments.Patch(ctx, foo, found, set)
-}
-
-// pruneDeployments deletes the superseded Deployments of a Foo, those under earlier names, once the current
-// one can take over.
-func (c *Controller) pruneDeployments(
-	ctx context.Context, foo *samplev1alpha1.Foo, result *control.Result[*appsv1.Deployment],
-	superseded []*appsv1.Deployment,
-) {
-	current := result.Object
-	canTakeOver := func(d *appsv1.Deployment) bool { return foostatus.RolloutOf(d).CanTakeOver(foo) }
-	if len(superseded) > 0 && (current == nil || !canTakeOver(current)) {
-		klog.FromContext(ctx).V(4).Info("Keeping superseded Deployment until the new one is available",
-			"deployment", klog.KObj(superseded[0]))
-		return
-	}
-	for _, old := range superseded { // Each by itself: one whose deletion fails does not hold back another.
-		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "deployment", klog.KObj(old)))
-		err := c.deployments.Delete(ctx, foo, old, current, canTakeOver)
-		stalled, isStalled := errors.AsType[control.StalledError](err)
-		switch {
-		case err == nil:
-			c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, current.Name)
-		case isStalled:
-			c.workqueue.RetryAfter(cache.MetaObjectToName(foo), stalled.RetryAfter)
-			result.Stalled = cmp.Or(result.Stalled, stalled)
-		case errors.Is(err, control.ErrPaused): // It was deleted already.
-		default:
-			result.Err = cmp.Or(result.Err, err)
-		}
-	}
+	return c.deployments.CreateOrPatch(ctx, foo, desired, func(deployment *appsv1.Deployment) {
+		setDesiredState(deployment, foo, c.image)
+	})
 }
 
 // report updates the status of a Foo with what a sync found, whether or not its writes have succeeded, and records

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -27,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/diff"
 	kubeinformers "k8s.io/client-go/informers"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -353,16 +353,15 @@ func TestSuccessiveSyncs(t *testing.T) {
 
 // What others do costs a bounded number of requests, however often and for how long they do it.
 func TestRequestsInAnHour(t *testing.T) {
-	ours, drifted := newDeploymentFor(newFoo(), available), newDeploymentFor(newFoo(), available, withReplicas(9))
+	ours := newDeploymentFor(newFoo(), withGeneration(math.MaxInt64), available, withGeneration(1)) // Each change is observed at once.
+	drifted := newDeploymentFor(newFoo(), available, withReplicas(9))
 	superseding := objects{newFoo(renamed, observing(ours)), ours, newDeploymentFor(newFoo(renamed), available)}
 	resync := func(t *testing.T, f *fixture) { f.updateFoo(f.foo(t), f.foo(t)) }
-	removeLabels := func(t *testing.T, f *fixture) {
-		edit(ours, withoutLabels, withResourceVersion(time.Now().String()))(t, f)
-	}
+	removeLabels := func(t *testing.T, f *fixture) { edit(ours, withoutLabels, withResourceVersion(time.Now().String()))(t, f) }
 	// The first change is corrected at once, the second has to wait, and the third takes it back.
 	changeAndRestore := func(t *testing.T, f *fixture) {
 		for _, replicas := range []int32{9, 9, 2} {
-			edit(ours, withReplicas(replicas), withResourceVersion(time.Now().String()))(t, f)
+			edit(ours, withReplicas(replicas), withGeneration(time.Now().UnixNano()), withResourceVersion(time.Now().String()))(t, f)
 			advance(200 * time.Millisecond)
 		}
 	}
@@ -481,16 +480,18 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 func TestHandlers(t *testing.T) {
 	waiting := newFoo(withName("waiting-foo"), withUID("waiting-uid")) // Its spec.deploymentName is the same.
 	v8, superseded := withResourceVersion("8"), withName("superseded")
-	ours, ours8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels)
+	ours, ours8, changed8 := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), v8, withoutLabels), newDeploymentFor(newFoo(), v8, withGeneration(2))
 	old8, anotherOld := newDeploymentFor(newFoo(), superseded, v8), newDeploymentFor(newFoo(), superseded, notControlled)
 	available8, elsewhere := newDeploymentFor(newFoo(), available, v8), newDeploymentFor(newFoo(), withNamespace("other"))
 	foo, another, another8 := newFoo(), newDeploymentFor(newFoo(), notControlled), newDeploymentFor(newFoo(), notControlled, v8)
-	type deleted = appsinformers.DeletedDeployment
+	simple, simple8 := newDeploymentFor(newFoo(), withGeneration(0)), newDeploymentFor(newFoo(), v8, withGeneration(0))
+	type deleted = cache.DeletedObject[*appsv1.Deployment]
 	unknown := &cache.DeletedFinalStateUnknown{Key: "default/example-deployment"}
 	fooTombstone := informersv1alpha1.DeletedFoo{FinalStateUnknown: &cache.DeletedFinalStateUnknown{Key: "default/example-foo"}}
 
 	// What is enqueued, by priority, and the Foos whose retry delay is reset.
 	const (
+		kind      = "Deployment"
 		low       = "low: example-foo"
 		high      = "high: example-foo"
 		highReset = "high: example-foo, reset: example-foo"
@@ -511,26 +512,28 @@ func TestHandlers(t *testing.T) {
 		{"Foo being deleted", func(c *Controller) { c.updateFoo(foo, newFoo(v8, withGeneration(2), deleting)) }, highReset},
 		{"Foo deleted", func(c *Controller) { c.enqueueFoo(informersv1alpha1.DeletedFoo{OptionalObj: foo}, "deleted") }, high},
 		{"tombstone of a Foo", func(c *Controller) { c.enqueueFoo(fooTombstone, "deleted") }, high},
-		{"Deployment added", func(c *Controller) { c.addDeployment(ours, false) }, both},
-		{"Deployment of the initial list", func(c *Controller) { c.addDeployment(ours, true) }, ""},
+		{"Deployment added", func(c *Controller) { c.addOwned(kind, ours, false) }, both},
+		{"Deployment of the initial list", func(c *Controller) { c.addOwned(kind, ours, true) }, ""},
 		// A Foo may have created it, and lost it before it was seen.
-		{"not controlled", func(c *Controller) { c.addDeployment(another, false) }, both},
-		{"earlier Foo", func(c *Controller) { c.addDeployment(newDeploymentFor(newFoo(withUID("earlier-uid"))), false) }, both},
-		{"not controlled, of another name", func(c *Controller) { c.addDeployment(anotherOld, false) }, ""},
-		{"Deployment changed", func(c *Controller) { c.updateDeployment(ours, ours8) }, high},
-		{"rollout", func(c *Controller) { c.updateDeployment(ours, available8) }, ""}, // See TestStatusDelay.
-		{"Deployment resynced", func(c *Controller) { c.updateDeployment(ours, ours) }, ""},
-		{"not controlled, changed", func(c *Controller) { c.updateDeployment(another, another8) }, ""},
-		{"released", func(c *Controller) { c.updateDeployment(ours, another8) }, both},
-		{"adopted", func(c *Controller) { c.updateDeployment(another, ours8) }, both},
-		{"adopted under another name", func(c *Controller) { c.updateDeployment(anotherOld, old8) }, high},
-		{"released under another name", func(c *Controller) { c.updateDeployment(old8, anotherOld) }, high},
-		{"deleted", func(c *Controller) { c.deleteDeployment(deleted{OptionalObj: ours}) }, both},
-		{"not controlled, deleted", func(c *Controller) { c.deleteDeployment(deleted{OptionalObj: another}) }, both},
-		{"superseded deleted", func(c *Controller) { c.deleteDeployment(deleted{OptionalObj: old8}) }, high},
-		{"tombstone", func(c *Controller) { c.deleteDeployment(deleted{OptionalObj: ours, FinalStateUnknown: unknown}) }, both},
-		{"tombstone without object", func(c *Controller) { c.deleteDeployment(deleted{FinalStateUnknown: unknown}) }, both},
-		{"in another namespace", func(c *Controller) { c.deleteDeployment(deleted{OptionalObj: elsewhere}) }, ""},
+		{"not controlled", func(c *Controller) { c.addOwned(kind, another, false) }, both},
+		{"earlier Foo", func(c *Controller) { c.addOwned(kind, newDeploymentFor(newFoo(withUID("earlier-uid"))), false) }, both},
+		{"not controlled, of another name", func(c *Controller) { c.addOwned(kind, anotherOld, false) }, ""},
+		{"labels changed", func(c *Controller) { c.updateOwned(kind, ours, ours8) }, high},
+		{"Deployment changed", func(c *Controller) { c.updateOwned(kind, ours, changed8) }, high},
+		{"object without generation changed", func(c *Controller) { c.updateOwned("ConfigMap", simple, simple8) }, high},
+		{"rollout", func(c *Controller) { c.updateOwned(kind, ours, available8) }, ""}, // See TestStatusDelay.
+		{"Deployment resynced", func(c *Controller) { c.updateOwned(kind, ours, ours) }, ""},
+		{"not controlled, changed", func(c *Controller) { c.updateOwned(kind, another, another8) }, ""},
+		{"released", func(c *Controller) { c.updateOwned(kind, ours, another8) }, both},
+		{"adopted", func(c *Controller) { c.updateOwned(kind, another, ours8) }, both},
+		{"adopted under another name", func(c *Controller) { c.updateOwned(kind, anotherOld, old8) }, high},
+		{"released under another name", func(c *Controller) { c.updateOwned(kind, old8, anotherOld) }, high},
+		{"deleted", func(c *Controller) { deleteOwned(c, kind, deleted{OptionalObj: ours}) }, both},
+		{"not controlled, deleted", func(c *Controller) { deleteOwned(c, kind, deleted{OptionalObj: another}) }, both},
+		{"superseded deleted", func(c *Controller) { deleteOwned(c, kind, deleted{OptionalObj: old8}) }, high},
+		{"tombstone", func(c *Controller) { deleteOwned(c, kind, deleted{OptionalObj: ours, FinalStateUnknown: unknown}) }, both},
+		{"tombstone without object", func(c *Controller) { deleteOwned(c, kind, deleted{FinalStateUnknown: unknown}) }, both},
+		{"in another namespace", func(c *Controller) { deleteOwned(c, kind, deleted{OptionalObj: elsewhere}) }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // The clock stands still, so that no retry is due.
@@ -578,9 +581,9 @@ func TestStatusDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
 		before, after := newDeploymentFor(newFoo()), newDeploymentFor(newFoo(), available, withResourceVersion("8"))
-		f.updateDeployment(before, after)
+		f.updateOwned("Deployment", before, after)
 		advance(statusDelay - 1)
-		f.updateDeployment(before, after)
+		f.updateOwned("Deployment", before, after)
 		synctest.Wait()
 		verifyEqual(t, "keys before the delay is over", f.workqueue.Len(), 0)
 		advance(1)

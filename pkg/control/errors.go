@@ -41,6 +41,17 @@ type StalledError struct {
 // Error returns the message.
 func (e StalledError) Error() string { return e.Message }
 
+// And returns the first of two errors that has a reason. It is retried when the earlier one would be.
+func (e StalledError) And(other StalledError) StalledError {
+	switch {
+	case e.Reason == "":
+		return other
+	case other.RetryAfter > 0 && (e.RetryAfter == 0 || other.RetryAfter < e.RetryAfter):
+		e.RetryAfter = other.RetryAfter
+	}
+	return e
+}
+
 // nameConflict returns the error for an object of the desired name that the Foo does not control.
 func nameConflict(name string) StalledError {
 	return StalledError{Reason: ErrResourceExists, Message: fmt.Sprintf(MessageResourceExists, name)}

@@ -104,3 +104,21 @@ func TestReported(t *testing.T) {
 		}
 	}
 }
+
+func TestAnd(t *testing.T) {
+	none, unknown := StalledError{}, StalledError{Reason: "Unknown"}
+	soon, late := StalledError{"Soon", "", time.Second}, StalledError{"Late", "", time.Minute}
+	for _, test := range []struct{ first, second, want StalledError }{
+		{none, none, none},
+		{none, late, late},
+		{late, none, late},
+		{soon, late, soon},
+		{late, soon, StalledError{"Late", "", time.Second}},
+		{unknown, soon, StalledError{"Unknown", "", time.Second}},
+		{soon, unknown, soon},
+	} {
+		if got := test.first.And(test.second); got != test.want {
+			t.Errorf("%v and %v is %v, want %v", test.first, test.second, got, test.want)
+		}
+	}
+}

@@ -4,12 +4,14 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +33,7 @@ type Owned[T Object[T]] struct {
 	*Control
 	kind     string
 	resource schema.GroupResource
+	cached   cache.Store
 	client   func(namespace string) Client[T]
 }
 
@@ -40,7 +43,7 @@ func NewOwned[T Object[T], C Client[T]](
 	control *Control, kind string, resource schema.GroupResource, cached cache.Store, client func(namespace string) C,
 ) *Owned[T] {
 	control.ConsistencyStore.add(resource, cached)
-	return &Owned[T]{control, kind, resource, func(namespace string) Client[T] { return client(namespace) }}
+	return &Owned[T]{control, kind, resource, cached, func(namespace string) Client[T] { return client(namespace) }}
 }
 
 // Object is a pointer to an object of the API.
@@ -67,14 +70,27 @@ type Result[T any] struct {
 	Err     error        // What is retried, or nil.
 }
 
-// Create creates the desired object of a Foo. set sets the fields that the Foo controls, and no others.
-func (o *Owned[T]) Create(ctx context.Context, foo *samplev1alpha1.Foo, desired T, set func(T)) Result[T] {
-	return o.write(ctx, foo, Differences[T]{Kind: o.kind, Desired: desired}, set, o.create)
+// CreateOrPatch creates the desired object of a Foo unless the cache has it, or patches that if it differs. set sets the
+// fields that the Foo controls on a new or existing object, and no others. What desired has besides is set at creation
+// only.
+func (o *Owned[T]) CreateOrPatch(ctx context.Context, foo *samplev1alpha1.Foo, desired T, set func(T)) Result[T] {
+	name := cache.MetaObjectToName(desired)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), strings.ToLower(o.kind), klog.KRef(name.Parts()))
+	ctx = klog.NewContext(ctx, logger)
+	object, exists, err := o.cached.GetByKey(name.String())
+	switch {
+	case err != nil:
+		return Result[T]{Err: err}
+	case !exists:
+		logger.V(4).Info(o.kind + " is not in the cache")
+		set(desired)
+		return o.write(ctx, foo, Differences[T]{Kind: o.kind, Desired: desired}, set, o.create)
+	}
+	return o.change(ctx, foo, object.(T), set)
 }
 
-// Patch patches the object that was found if it differs from what set makes of it: set sets the fields that the
-// Foo controls, and no others.
-func (o *Owned[T]) Patch(ctx context.Context, foo *samplev1alpha1.Foo, found T, set func(T)) Result[T] {
+// change patches the object that was found if it differs from what set makes of it.
+func (o *Owned[T]) change(ctx context.Context, foo *samplev1alpha1.Foo, found T, set func(T)) Result[T] {
 	logger := klog.FromContext(ctx)
 	switch {
 	case !metav1.IsControlledBy(found, foo):
@@ -193,6 +209,34 @@ func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(patch)
+}
+
+// Prune deletes the objects of a Foo that the object of a sync's result supersedes, once that can take over, and returns
+// those that it has deleted. Each is deleted by itself: one whose deletion fails holds back no other. What fails, or a
+// user has to act on, is added to the result.
+func (o *Owned[T]) Prune(
+	ctx context.Context, foo *samplev1alpha1.Foo, superseded []T, result *Result[T], canTakeOver func(T) bool,
+) (pruned []T) {
+	var none T
+	for _, old := range superseded {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), strings.ToLower(o.kind), klog.KObj(old))
+		if result.Object == none || !canTakeOver(result.Object) {
+			logger.V(4).Info("Keeping superseded " + o.kind + " until the new one is available")
+			continue
+		}
+		err := o.Delete(klog.NewContext(ctx, logger), foo, old, result.Object, canTakeOver)
+		stalled, isStalled := errors.AsType[StalledError](err)
+		switch {
+		case err == nil:
+			pruned = append(pruned, old)
+		case isStalled:
+			result.Stalled = result.Stalled.And(stalled)
+		case errors.Is(err, ErrPaused): // It was deleted already.
+		default:
+			result.Err = cmp.Or(result.Err, err)
+		}
+	}
+	return pruned
 }
 
 // Delete deletes an object that a Foo does not desire any more after a live read of the Foo, which may need it

@@ -142,8 +142,8 @@ func TestLiveReadFails(t *testing.T) {
 	sampleClient.AddReactor("get", "foos", returning(nil, context.DeadlineExceeded))
 	owned := newOwned(kubeClient, newControl(sampleClient))
 	for request, err := range map[string]error{
-		"Create": owned.Create(t.Context(), foo, deployment, keep).Err,
-		"Delete": owned.Delete(t.Context(), foo, deployment, nil, nil),
+		"CreateOrPatch": owned.CreateOrPatch(t.Context(), foo, deployment, keep).Err,
+		"Delete":        owned.Delete(t.Context(), foo, deployment, nil, nil),
 	} {
 		if !errors.Is(err, context.DeadlineExceeded) || len(kubeClient.Actions()) > 0 {
 			t.Errorf("%s() = %v, requests = %v, want the error and none", request, err, kubeClient.Actions())
@@ -214,7 +214,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
 	create := func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
-		return o.Create(t.Context(), foo, deployment, keep)
+		return o.CreateOrPatch(t.Context(), foo, deployment, keep)
 	}
 	for name, test := range map[string]struct {
 		createErr error
@@ -223,7 +223,7 @@ func TestWritesAreRecorded(t *testing.T) {
 	}{
 		"create": {nil, create, nil},
 		"patch": {nil, func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
-			return o.Patch(t.Context(), foo, deployment, func(d *appsv1.Deployment) { d.Spec.Paused = true })
+			return o.change(t.Context(), foo, deployment, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		}, nil},
 		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, ErrStale},
 	} {
@@ -250,6 +250,18 @@ func TestWritesAreRecorded(t *testing.T) {
 	}
 }
 
+// A new object is created as it is desired, with what is set at creation only.
+func TestCreationIsDesired(t *testing.T) {
+	kubeClient := &kubefake.Clientset{}
+	kubeClient.AddReactor("create", "deployments", returning(&appsv1.Deployment{}, nil))
+	desired := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{RevisionHistoryLimit: new(int32(1))}}
+	newOwned(kubeClient, newControl(nil)).CreateOrPatch(t.Context(), newFoo(1), desired, func(d *appsv1.Deployment) { d.Spec.Paused = true })
+	created := kubeClient.Actions()[0].(clienttesting.CreateAction).GetObject().(*appsv1.Deployment)
+	if !created.Spec.Paused || *created.Spec.RevisionHistoryLimit != 1 {
+		t.Errorf("created %v", created.Spec)
+	}
+}
+
 // What was created has a write pause as well: what others change at once is not corrected before its end.
 func TestCreatedIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -259,11 +271,11 @@ func TestCreatedIsPaced(t *testing.T) {
 		}}
 		kubeClient.AddReactor("*", "deployments", returning(created, nil))
 		owned := newOwned(kubeClient, newControl(nil))
-		owned.Create(t.Context(), foo, &appsv1.Deployment{}, keep)
+		owned.CreateOrPatch(t.Context(), foo, &appsv1.Deployment{}, keep)
 		for _, changed := range []bool{false, true} {
-			got := owned.Patch(t.Context(), foo, created, func(d *appsv1.Deployment) { d.Spec.Paused = true })
+			got := owned.change(t.Context(), foo, created, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 			if got.Changed != changed {
-				t.Errorf("Patch() changed it: %v, want %v; stalled: %v", got.Changed, changed, got.Stalled)
+				t.Errorf("change() changed it: %v, want %v; stalled: %v", got.Changed, changed, got.Stalled)
 			}
 			time.Sleep(time.Second) // The clock is fake: the pause is over.
 		}
@@ -285,7 +297,7 @@ func TestRepeatedCreation(t *testing.T) {
 			foo       *samplev1alpha1.Foo
 			liveReads int // so far
 		}{{foo, 0}, {foo, 1}, {notSeen, 1}, {observed, 2}} {
-			if result := owned.Create(t.Context(), test.foo, deployment, keep); !result.Changed {
+			if result := owned.CreateOrPatch(t.Context(), test.foo, deployment, keep); !result.Changed {
 				t.Error(result)
 			}
 			if got := len(sampleClient.Actions()); got != test.liveReads {
