@@ -255,8 +255,8 @@ func (c *Controller) updateOwned(kind string, oldObject, object metav1.Object) {
 	}
 }
 
-// onlyStatusDiffers reports whether two states of an object differ in nothing that a Foo controls. A kind without a
-// status has no generation.
+// onlyStatusDiffers reports whether two states of an object differ in nothing that a Foo controls. Without a
+// generation, as of a Service, that is not known.
 func onlyStatusDiffers(oldObject, object metav1.Object) bool {
 	return object.GetGeneration() > 0 && oldObject.GetGeneration() == object.GetGeneration() &&
 		maps.Equal(oldObject.GetLabels(), object.GetLabels())
