@@ -357,7 +357,9 @@ func TestRequestsInAnHour(t *testing.T) {
 	drifted := newDeploymentFor(newFoo(), available, withReplicas(9))
 	superseding := objects{newFoo(renamed, observing(ours)), ours, newDeploymentFor(newFoo(renamed), available)}
 	resync := func(t *testing.T, f *fixture) { f.updateFoo(f.foo(t), f.foo(t)) }
-	removeLabels := func(t *testing.T, f *fixture) { edit(ours, withoutLabels, withResourceVersion(time.Now().String()))(t, f) }
+	removeLabels := func(t *testing.T, f *fixture) {
+		edit(ours, withoutLabels, withResourceVersion(time.Now().String()))(t, f)
+	}
 	// The first change is corrected at once, the second has to wait, and the third takes it back.
 	changeAndRestore := func(t *testing.T, f *fixture) {
 		for _, replicas := range []int32{9, 9, 2} {
