@@ -28,15 +28,22 @@ func repetitionJudge(w *walk) judge {
 	}}
 }
 
+// longRetry is how often a program may try again during a fault that lasts for hours.
+const longRetry = 30 * time.Second
+
 // judgeWork bounds the writes by what has happened, and by the resyncs: what cannot be written may be tried again at each.
 func (w *walk) judgeWork() {
 	counts := map[schema.GroupResource]int{}
 	for _, r := range w.requested(w.start, func(r *request) bool { return r.IsWrite() }) {
 		counts[r.Resource]++
 	}
-	resyncs := int(time.Since(w.start)/w.Resync) * w.Objects
+	interval := w.Resync
+	if w.script.long != nil {
+		interval = longRetry
+	}
+	retries := int(time.Since(w.start)/interval) * w.Objects
 	for resource, n := range counts {
-		if limit := 3*w.happened + 30 + resyncs; n > limit {
+		if limit := 3*w.happened + 30 + retries; n > limit {
 			w.violated(BoundedWork, "%d writes of %s after %d actions and faults", n, resource, w.happened)
 		}
 	}

@@ -189,14 +189,15 @@ func probeErrors(w *walk) {
 	}
 }
 
-// maxWritesInHour is how many writes of an object are too many in an hour in which none has an effect.
+// maxWritesInHour is how many writes of an object, for one of the users' objects, are too many in an hour in which none has an effect.
 const maxWritesInHour = 100
 
 // judgeHour judges Pace of the last hour.
 func (w *walk) judgeHour(since time.Time, although string) {
-	counts := map[reference]int{}
+	counts := map[string]int{}
 	for _, r := range w.requested(since, func(r *request) bool { return r.IsWrite() }) {
-		if counts[r.ref]++; counts[r.ref] > maxWritesInHour {
+		of := r.ref.String() + " for " + r.about
+		if counts[of]++; counts[of] > maxWritesInHour {
 			w.violated(Pace, "%s makes more than %d writes in %s, %s: %s", r.Client, maxWritesInHour, time.Since(since), although, r)
 			return
 		}

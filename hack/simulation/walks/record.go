@@ -110,10 +110,14 @@ func (w *walk) recordCommit(c *apiserver.Change) {
 	}
 }
 
-// recordNews remembers what others than the program have changed: by what it is about and, since others may want its name, by where it is.
-// The lock is held.
+// recordNews remembers what others than the program have changed: by what it is and was about and, since others may want its name, by where
+// it is. The lock is held.
 func (w *walk) recordNews(ref reference, c *apiserver.Change) {
-	for _, about := range slices.Compact([]string{w.aboutObject(ref, c.New), ref.String()}) {
+	abouts := []string{w.aboutObject(ref, c.New), ref.String()}
+	if was := w.aboutObject(ref, c.Old); !slices.Contains(abouts, was) {
+		abouts = append(abouts, was)
+	}
+	for _, about := range slices.Compact(abouts) {
 		w.changedAt[about] = append(w.changedAt[about], time.Now())
 		if !w.isUsers(ref.GroupResource) || c.Type != watch.Modified || c.Old.GetGeneration() != c.New.GetGeneration() {
 			w.news[about] = time.Now()
