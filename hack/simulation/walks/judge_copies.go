@@ -127,15 +127,17 @@ func (w *walk) findCopies(samples []sample) map[copied]bool {
 func (w *walk) wrongCopy(s sample, copies map[copied]bool) (name string, v int64) {
 	from := w.referenceTo(s.object).GroupResource
 	for name, n := range numbersOf(s.object) {
-		isCopy, isRight := false, n == 0 && len(s.its) == 0
+		isCopy, isRight := false, false
 		for c := range copies {
 			if c.from != (fieldOf{from, name}) {
 				continue
 			}
 			isCopy = true
-			for _, o := range s.its {
+			its := slices.DeleteFunc(slices.Clone(s.its), func(o *object) bool { return w.referenceTo(o).GroupResource != c.to.GroupResource })
+			isRight = isRight || n == 0 && len(its) == 0
+			for _, o := range its {
 				m, ok := numbersOf(o)[c.to.name]
-				isRight = isRight || w.referenceTo(o).GroupResource == c.to.GroupResource && (m == n || !ok && n == 0)
+				isRight = isRight || m == n || !ok && n == 0
 			}
 		}
 		if isCopy && !isRight {
