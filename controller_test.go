@@ -38,6 +38,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/foos"
+	"k8s.io/sample-controller/hack/simulation/walks"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
@@ -801,16 +803,31 @@ func init() { simulation.Flags() }
 
 // TestSimulation runs the program in simulated clusters, with faults: see docs/reference/testing.md.
 func TestSimulation(t *testing.T) {
-	simulation.Test(t, func(ctx context.Context, config *rest.Config) error {
-		o, err := options.Parse([]string{
-			"-leader-elect", "-leader-elect-resource-namespace=default", "-resync-period=" + simulation.ResyncPeriod.String(),
-		}, os.Stderr)
-		if err != nil {
-			return err
-		}
-		return run(ctx, config, o)
+	simulation.Test(t, runSimulated)
+}
+
+func runSimulated(ctx context.Context, config *rest.Config) error {
+	flags := []string{"-leader-elect", "-leader-elect-resource-namespace=default", "-resync-period=" + simulation.ResyncPeriod.String()}
+	o, err := options.Parse(flags, os.Stderr)
+	if err != nil {
+		return err
+	}
+	return run(ctx, config, o)
+}
+
+// new: leave out
+func init() { walks.Flags() }
+
+// TestWalks walks with the program as with any controller: see package walks.
+func TestWalks(t *testing.T) {
+	walks.Test(t, walks.Config{
+		Program: runSimulated, Resync: simulation.ResyncPeriod,
+		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
+		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites}, Own: foos.Promises, ByDesign: foos.DependsOnPath,
 	})
 }
+
+// new: end
 
 // BenchmarkNoOpSync measures what a resync costs for each Foo in its steady state.
 func BenchmarkNoOpSync(b *testing.B) {

@@ -166,7 +166,7 @@ func TestRules(t *testing.T) {
 		}})
 		_, err = create("b")
 		expectError(t, err, metav1.StatusReasonForbidden, "exceeded quota")
-		time.Sleep(time.Second)
+		advance(time.Second)
 		_, err = create("b")
 		expectError(t, err, "", "")
 		c.ClearRules()
@@ -184,7 +184,7 @@ func TestAdmissionRevertsChange(t *testing.T) {
 			Until: time.Now().Add(2 * time.Hour), Matches: (*Request).IsWrite,
 			Admit: func(_ *Request, o *Object) error { set(o, "v", "data", "k"); return nil },
 		})
-		time.Sleep(time.Hour)
+		advance(time.Hour)
 		if got := c.merge(o, "data: {k: w}"); got.GetResourceVersion() != o.GetResourceVersion() {
 			t.Errorf("it becomes %v", got)
 		}

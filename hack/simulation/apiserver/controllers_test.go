@@ -44,17 +44,17 @@ func TestWorkloads(t *testing.T) {
 		t.Run(string(test.controller), func(t *testing.T) {
 			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 				o := c.create(test.text)
-				time.Sleep(10 * time.Second)
+				advance(10 * time.Second)
 				c.expect(c.get(o), test.want)
 				version := c.ResourceVersion()
-				time.Sleep(time.Hour)
+				advance(time.Hour)
 				if c.ResourceVersion() != version {
 					t.Errorf("it is never silent: %d after %d", c.ResourceVersion(), version)
 				}
 			})
 			inCluster(t, Options{Without: []Controller{test.controller}}, Reliable{}, func(c *cluster) {
 				o := c.create(test.text)
-				time.Sleep(10 * time.Second)
+				advance(10 * time.Second)
 				if found := c.get(o); found.GetResourceVersion() != o.GetResourceVersion() {
 					t.Errorf("without its controller it becomes %v", found)
 				}
@@ -71,7 +71,7 @@ func TestWorkloads(t *testing.T) {
 					},
 				})
 				o := c.create(test.text)
-				time.Sleep(30 * time.Second)
+				advance(30 * time.Second)
 				for path := range test.want {
 					if strings.HasPrefix(path, "status.available") || strings.HasPrefix(path, "status.numberAvailable") || path == "status.succeeded" {
 						if v := value(c.get(o), strings.Split(path, ".")...); v != nil && v != int64(0) {
@@ -79,7 +79,7 @@ func TestWorkloads(t *testing.T) {
 						}
 					}
 				}
-				time.Sleep(time.Minute)
+				advance(time.Minute)
 				c.expect(c.get(o), test.want)
 			})
 		})
@@ -96,15 +96,15 @@ func TestRollout(t *testing.T) {
 			}
 		}))
 		d := c.create(strings.Replace(deployment, "selector:", "replicas: 2, selector:", 1))
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		c.merge(d, "spec: {replicas: 1}")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		synctest.Wait()
 		if want := []string{"1:1", "1:2", "2:1"}; !slices.Equal(statuses, want) {
 			t.Errorf("the statuses are %q", statuses)
 		}
 		c.merge(d, "spec: {replicas: 3}")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		conditions, _ := value(c.get(d), "status", "conditions").([]any)
 		available, _ := conditions[0].(map[string]any)
 		progressing, _ := conditions[1].(map[string]any)
@@ -127,11 +127,11 @@ func TestOutageOfControllers(t *testing.T) {
 		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Second)
+		advance(50 * time.Second)
 		if c.get(dependent) == nil || value(c.get(d), "status", "availableReplicas") != nil {
 			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
 		}
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		if c.get(dependent) != nil || value(c.get(d), "status", "availableReplicas") != int64(1) {
 			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
 		}
@@ -166,7 +166,7 @@ func TestLeaderElection(t *testing.T) {
 			}()
 		}
 		first := <-leaders
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		start := time.Now()
 		connections[first].Break()
 		if second := <-leaders; second == first {
@@ -192,13 +192,13 @@ func TestEvents(t *testing.T) {
 		recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"})
 		for range 2 {
 			recorder.Event(tested, corev1.EventTypeNormal, "Tested", "It was tested.")
-			time.Sleep(time.Second)
+			advance(time.Second)
 		}
 		list, err := c.kube.CoreV1().Events("default").List(c.ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=a,reason=Tested"})
 		if err != nil || len(list.Items) != 1 || list.Items[0].Count != 2 {
 			t.Errorf("the events are %v, %v", list, err)
 		}
 		broadcaster.Shutdown()
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 	})
 }

@@ -48,7 +48,7 @@ func TestOwners(t *testing.T) {
 				if isMarked := c.get(o) != nil; isMarked != test.isMarked {
 					t.Errorf("%s of %s: that it is there is %t", test.policy, o.GetKind(), isMarked)
 				}
-				time.Sleep(time.Minute)
+				advance(time.Minute)
 				if isGone := c.get(o) == nil; isGone != (test.isCollected || !test.isMarked) {
 					t.Errorf("%s of %s: that it is gone is %t", test.policy, o.GetKind(), isGone)
 				}
@@ -81,7 +81,7 @@ func TestWrongOwner(t *testing.T) {
 		unknown := c.create(strings.Replace(owned(o, "unknown", ""), "Widget", "Unknown", 1))
 		global := strings.NewReplacer("v1, kind: ConfigMap", "example.com/v1, kind: Plain", "namespace: default, ", "")
 		cluster := c.create(global.Replace(owned(o, "cluster", "")))
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		for o, isGone := range map[*Object]bool{right: false, uid: true, name: true, kind: true, unknown: false, cluster: false} {
 			if got := c.get(o) == nil; got != isGone {
 				t.Errorf("that %s is gone is %t", o.GetName(), got)
@@ -103,14 +103,14 @@ func TestBlockedOwner(t *testing.T) {
 		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		for _, waiting := range []*Object{o, child, grandchild, other} {
 			if found := c.get(waiting); found == nil || found.GetDeletionTimestamp() == nil {
 				t.Errorf("%s is %v", waiting.GetName(), found)
 			}
 		}
 		c.merge(grandchild, "metadata: {finalizers: null}")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		if c.get(o) != nil || c.get(child) != nil || c.get(other) == nil {
 			t.Errorf("they are %v, %v and %v", c.get(o), c.get(child), c.get(other))
 		}
@@ -168,7 +168,7 @@ func TestDefaultPolicy(t *testing.T) {
 		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		if c.get(o) != nil || c.get(dependent) == nil {
 			t.Errorf("the Job is %v, and its dependent %v", c.get(o), c.get(dependent))
 		}
@@ -191,14 +191,14 @@ func TestDeleteCollection(t *testing.T) {
 func TestGracefulDeletion(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 		o := c.create(pod)
-		time.Sleep(time.Second)
+		advance(time.Second)
 		c.expect(c.get(o), map[string]string{"status.phase": "Running"})
 		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(podEnd / 2)
+		advance(podEnd / 2)
 		c.expect(c.get(o), map[string]string{"metadata.deletionGracePeriodSeconds": "30", "metadata.deletionTimestamp": `"2000-01-01T00:00:31Z"`})
-		time.Sleep(2 * time.Second)
+		advance(2 * time.Second)
 		if c.get(o) != nil {
 			t.Error("it is still there")
 		}
@@ -222,13 +222,13 @@ func TestNamespaces(t *testing.T) {
 		o := object(t, inOther(configMap))
 		_, err := c.of(o).Create(c.ctx, o, metav1.CreateOptions{})
 		expectError(t, err, metav1.StatusReasonForbidden, "being terminated")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		c.expect(c.get(n), map[string]string{"status.phase": "Terminating"})
 		if c.get(free) != nil || c.get(elsewhere) == nil {
 			t.Errorf("they are %v and %v", c.get(free), c.get(elsewhere))
 		}
 		c.merge(held, "metadata: {finalizers: null}")
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		if c.get(n) != nil {
 			t.Errorf("it is %v", c.get(n))
 		}

@@ -54,7 +54,7 @@ func TestApply(t *testing.T) {
 			if names, _ := managers(created, ""); !slices.Equal(names, []string{"one Apply"}) {
 				t.Errorf("the managers are %q", names)
 			}
-			time.Sleep(time.Hour) // The managed fields have times.
+			advance(time.Hour) // The managed fields have times.
 			created = c.get(o)
 			again := c.apply(o, "one", strings.Replace(string(encode(o.Object)), `"metadata":{`, `"metadata":{"annotations":{"x":"1"},`, 1))
 			if again.GetResourceVersion() != created.GetResourceVersion() {

@@ -146,7 +146,7 @@ func TestWatch(t *testing.T) {
 			seen, stop := c.watching(o)
 			defer stop()
 			watches = append(watches, seen)
-			time.Sleep(latency)
+			advance(latency)
 		}
 		_, err := c.kube.CoreV1().ConfigMaps("default").Watch(c.ctx, metav1.ListOptions{ResourceVersion: "9999"})
 		expectError(t, err, metav1.StatusReasonTimeout, "Too large resource version")
@@ -157,7 +157,7 @@ func TestWatch(t *testing.T) {
 		if err := c.of(b).Delete(c.ctx, "b", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		advance(time.Second)
 		for i, want := range []string{
 			"ADDED a, ADDED b, BOOKMARK, MODIFIED b, MODIFIED a, MODIFIED a, DELETED b",
 			"ADDED a, ADDED b, MODIFIED b, MODIFIED a, MODIFIED a, DELETED b",
@@ -170,7 +170,7 @@ func TestWatch(t *testing.T) {
 				t.Errorf("the watch %+v sees %q, want %q", options[i], got, want)
 			}
 		}
-		time.Sleep(bookmarkInterval)
+		advance(bookmarkInterval)
 		if got := watches[0](); !strings.HasSuffix(got, "DELETED b, BOOKMARK") {
 			t.Errorf("a minute later, the watch has seen %q", got)
 		}
@@ -185,7 +185,7 @@ func TestWatchEnds(t *testing.T) {
 		stop()
 		synctest.Wait()
 		_, stop = c.watching(metav1.ListOptions{TimeoutSeconds: new(int64(60))})
-		time.Sleep(time.Minute + time.Second)
+		advance(time.Minute + time.Second)
 		if n := network.ended.Load(); n != 2 {
 			t.Errorf("%d watches have ended", n)
 		}
@@ -200,7 +200,7 @@ func TestHeldWatch(t *testing.T) {
 		defer stop()
 		c.connection.Hold(deployments, time.Minute)
 		c.create(labelled("a", "a"))
-		time.Sleep(time.Second)
+		advance(time.Second)
 		if got := seen(); got != "ADDED a" {
 			t.Errorf("while another watch is held, this one sees %q", got)
 		}
@@ -208,17 +208,17 @@ func TestHeldWatch(t *testing.T) {
 		for _, name := range []string{"b", "c"} {
 			c.create(labelled(name, name))
 		}
-		time.Sleep(50 * time.Second)
+		advance(50 * time.Second)
 		if got := seen(); got != "ADDED a" {
 			t.Errorf("a held watch sees %q", got)
 		}
-		time.Sleep(20 * time.Second)
+		advance(20 * time.Second)
 		if got := seen(); got != "ADDED a, ADDED b, ADDED c" {
 			t.Errorf("a watch that was held sees %q", got)
 		}
 		c.connection.Hold(AllResources, time.Hour)
 		go func() {
-			time.Sleep(time.Minute)
+			advance(time.Minute)
 			c.connection.Heal()
 		}()
 		if start := time.Now(); c.create(labelled("d", "d")) != nil && time.Since(start) < time.Minute || time.Since(start) > 2*time.Minute {
@@ -233,7 +233,7 @@ func TestCutWatch(t *testing.T) {
 	inCluster(t, Options{}, network, func(c *cluster) {
 		_, stop := c.watching(metav1.ListOptions{})
 		c.connection.CutWatches(deployments, time.Minute)
-		time.Sleep(time.Second)
+		advance(time.Second)
 		if n := network.ended.Load(); n != 0 {
 			t.Error("another watch was cut")
 		}
@@ -244,7 +244,7 @@ func TestCutWatch(t *testing.T) {
 			if want == "" {
 				c.create(configMap)
 			}
-			time.Sleep(time.Minute)
+			advance(time.Minute)
 			if got := seen(); got != want {
 				t.Errorf("it sees %q, want %q", got, want)
 			}
@@ -283,7 +283,7 @@ func TestInformer(t *testing.T) {
 				if _, err := user.Create(object(t, labelled("b", "b"))); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(5 * time.Minute)
+				advance(5 * time.Minute)
 				_, err := lister.ConfigMaps("default").Get("a")
 				expectError(t, err, metav1.StatusReasonNotFound, "")
 				_, err = lister.ConfigMaps("default").Get("b")
@@ -312,7 +312,7 @@ func TestStaleList(t *testing.T) {
 		}
 		stop := make(chan struct{})
 		factory.Start(stop)
-		time.Sleep(time.Second)
+		advance(time.Second)
 		synctest.Wait()
 		for n, want := range []string{"w", "v", "w"} {
 			if n == 1 {
@@ -355,11 +355,11 @@ func TestLag(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			c.create(labelled(name, name))
 		}
-		time.Sleep(90 * time.Second)
+		advance(90 * time.Second)
 		if got := seen(); got != "ADDED a" {
 			t.Errorf("after 90 s it has seen %q", got)
 		}
-		time.Sleep(time.Minute)
+		advance(time.Minute)
 		if got := seen(); got != "ADDED a, ADDED b" {
 			t.Errorf("after 150 s it has seen %q", got)
 		}

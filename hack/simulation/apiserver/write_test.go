@@ -241,7 +241,7 @@ func TestNoOp(t *testing.T) {
 	for _, text := range []string{configMap, deployment, widget, lease, service} {
 		inCluster(t, Options{Without: []Controller{DeploymentController}}, Reliable{}, func(c *cluster) {
 			o := c.create(text)
-			time.Sleep(time.Hour) // The managed fields have times.
+			advance(time.Hour) // The managed fields have times.
 			updated, err := c.of(o).Update(c.ctx, o, metav1.UpdateOptions{})
 			if err != nil || updated.GetResourceVersion() != o.GetResourceVersion() {
 				t.Errorf("an update of %s without a change makes %v of %v, %v", o.GetKind(), updated, o, err)
@@ -288,7 +288,7 @@ func TestScale(t *testing.T) {
 			if o.GetKind() == "Widget" {
 				c.merge(o, "status: {size: 1, selector: x=z}", "status")
 			}
-			time.Sleep(time.Second)
+			advance(time.Second)
 			scale, err := c.of(o).Get(c.ctx, "a", metav1.GetOptions{}, "scale")
 			if err != nil {
 				t.Fatal(err)

@@ -49,7 +49,7 @@ type Config struct {
 	ByDesign func(o *apiserver.Object, owners []*apiserver.Object) bool
 }
 
-var walkCount, firstSeed, soak, shrinkTime = new(12), new(uint64(1)), new(time.Duration), new(time.Minute)
+var walkCount, firstSeed, soak, shrinkTime = new(1), new(uint64(1)), new(time.Duration), new(time.Minute)
 
 // flagPrefix distinguishes the flags from those of package simulation.
 const flagPrefix = "sim."

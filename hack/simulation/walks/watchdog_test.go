@@ -23,7 +23,7 @@ func TestWaiting(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { synctest.Test(t, func(*testing.T) { waitForMutex(&lock) }) })
 	isNamed := func() bool { return strings.Contains(strings.Join(waiting(stacks()), "\n"), "waitForMutex") }
-	for start := time.Now(); !isNamed(); time.Sleep(time.Millisecond) {
+	for start := time.Now(); !isNamed(); time.Sleep(time.Millisecond) { // The stacks are polled.
 		if time.Since(start) > time.Minute {
 			t.Errorf("the goroutine is not found in:\n%s", stacks())
 			break
