@@ -59,6 +59,7 @@ var Lessons = []walks.Trial{
 	judging(walks.OwnObjects, lesson("The name is taken", func(w walk) {
 		w.createAndWait()
 		w.orphan(0)
+		w.Sleep(soon) // The cache sees that.
 		w.scale(0, 3)
 		w.Sleep(time.Minute)
 		w.deleteDeployment(0)

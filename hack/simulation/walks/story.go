@@ -36,7 +36,7 @@ type line struct {
 }
 
 // String implements fmt.Stringer.
-func (l line) String() string { return fmt.Sprintf("%9.3fs  %-20s %s", l.at.Seconds(), l.who, l.what) }
+func (l line) String() string { return fmt.Sprintf("%9.3fs  %-21s %s", l.at.Seconds(), l.who, l.what) }
 
 // anyPromise stands for all promises.
 const anyPromise Promise = "*"

@@ -119,7 +119,7 @@ func (w *walk) change(ref reference, do func(o *object) string) string {
 	if _, err := w.user.Update(changed, ""); err != nil {
 		return ""
 	}
-	return verb + " " + describe(changed)
+	return verb + " " + describeChange(found, changed)
 }
 
 // becomes gives an object the spec of another.

@@ -303,8 +303,9 @@ func (w *walk) tellChange(c *apiserver.Change) {
 			w.tell(r.Client, "holds the Lease now")
 		}
 	case !isInstance(r.Client) && r.Subresource == "status":
-		progress := fmt.Sprintf("%s: %d of %d replicas available", r, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
-		w.add(line{who: r.Client, what: progress, progress: r.String()})
+		ref := w.referenceTo(c.New).String()
+		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
+		w.add(line{who: r.Client, what: progress, progress: ref})
 	default:
 		w.tell(r.Client, fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion))
 	}
