@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"k8s.io/sample-controller/hack/simulation/walks"
@@ -21,6 +22,7 @@ import (
 type object = unstructured.Unstructured
 
 var (
+	fooKind     = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 	foos        = samplev1alpha1.Resource("foos")
 	deployments = appsv1.Resource("deployments")
 )
@@ -112,26 +114,20 @@ func managesReplicas(foo *object) bool {
 
 // judgeEnd judges the end of a walk.
 func judgeEnd(c walks.Cluster) error {
-	deploymentsInTheEnd := all[appsv1.Deployment](c.List(deployments))
-	if _, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), deploymentsInTheEnd); differs != "" {
+	_, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), all[appsv1.Deployment](c.List(deployments)))
+	if differs != "" {
 		return errors.New(differs)
 	}
 	return nil
 }
 
-// as returns an object as the Go type T.
-func as[T any](o *object) *T {
-	into := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
-		panic(err) // The API server has validated it.
-	}
-	return into
-}
-
 // all returns objects as the Go type T.
-func all[T any](objects []*object) (list []T) {
-	for _, o := range objects {
-		list = append(list, *as[T](o))
+func all[T any](objects []*object) []T {
+	list := make([]T, len(objects))
+	for i, o := range objects {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &list[i]); err != nil {
+			panic(err) // The API server has validated it.
+		}
 	}
 	return list
 }

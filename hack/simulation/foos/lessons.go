@@ -4,9 +4,8 @@
 package foos
 
 import (
+	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 	"k8s.io/sample-controller/hack/simulation/walks"
@@ -56,7 +55,7 @@ var Lessons = []walks.Trial{
 		w.scaleDeployment(0, 4)
 		w.Expect(5*soon, "the Deployment is not scaled back", func() bool { return w.hasReplicas(0, 1) })
 	}),
-	judging(walks.OwnObjects, lesson("The name is taken", func(w walk) {
+	lesson("The name is taken", func(w walk) {
 		w.createAndWait()
 		w.orphan(0)
 		w.Sleep(soon) // The cache sees that.
@@ -68,7 +67,7 @@ var Lessons = []walks.Trial{
 		w.Expect(5*soon, "the Foo that was created again has no Deployment of its own", func() bool {
 			return w.controls(0, 0) && w.deployment(0).GetDeletionTimestamp() == nil
 		})
-	})),
+	}, walks.OwnObjects),
 	lesson("The cache is stale", func(w walk) {
 		w.Sleep(soon)
 		since := time.Now()
@@ -95,7 +94,7 @@ var Lessons = []walks.Trial{
 		w.Sleep(time.Minute)
 		w.AtMost(0, since, "although the status is the same", writesFoos)
 	}),
-	withTwo(lesson("Two instances run", func(w walk) {
+	{Name: "Two instances run", Instances: 2, Judged: judged, Run: on(func(w walk) {
 		w.createAndWait()
 		since := time.Now()
 		w.scale(0, 2)
@@ -118,8 +117,8 @@ var Lessons = []walks.Trial{
 		w.AtMost(0, since, "of "+leader+", although it does not hold the Lease", func(r *apiserver.Request) bool {
 			return writesDeployments(r) && r.Client == leader
 		})
-	})),
-	judging(takesOver, lesson("The Deployment is renamed, and its replicas are undone", func(w walk) {
+	})},
+	lesson("The Deployment is renamed, and its replicas are undone", func(w walk) {
 		w.createAndWait()
 		w.rename(0, 1)
 		w.Expect(10*soon, "the superseded Deployment is still there", func() bool { return w.deployment(0) == nil && w.deployment(1) != nil })
@@ -128,40 +127,19 @@ var Lessons = []walks.Trial{
 		w.scale(0, 3)
 		w.Sleep(10 * time.Minute)
 		w.AtMost(20, since, "that are undone", writesDeployments)
-	})),
+	}, takesOver),
 }
 
-// lesson returns a lesson. Stages are unfinished: few promises are judged.
-func lesson(name string, run func(w walk)) walks.Trial {
-	return walks.Trial{Name: name, Judged: []walks.Promise{walks.Soon, walks.BoundedWork, walks.LeaderWrites, walks.Health}, Run: on(run)}
-}
+// judged are the promises that are judged in all lessons. The stages are unfinished: they keep few.
+var judged = []walks.Promise{walks.Soon, walks.BoundedWork, walks.LeaderWrites, walks.Health}
 
-// judging returns a lesson in which one more promise is judged.
-func judging(promise walks.Promise, trial walks.Trial) walks.Trial {
-	trial.Judged = append(trial.Judged, promise)
-	return trial
-}
-
-// withTwo returns a lesson for two instances.
-func withTwo(trial walks.Trial) walks.Trial {
-	trial.Instances = 2
-	return trial
+// lesson returns a lesson for one instance, in which one more promise may be judged.
+func lesson(name string, run func(w walk), also ...walks.Promise) walks.Trial {
+	return walks.Trial{Name: name, Judged: slices.Concat(judged, also), Run: on(run)}
 }
 
 // createAndWait creates the first Foo with one replica, and waits until its Deployment is available.
 func (w walk) createAndWait() {
 	w.create(0, 0, 1)
 	w.Expect(30*time.Second, "Foo foo-0 has no Deployment that is available", func() bool { return w.isAvailable(0) })
-}
-
-// hasReplicas reports whether a Deployment exists and desires a number of replicas.
-func (w walk) hasReplicas(n int, replicas int64) bool {
-	d := w.deployment(n)
-	return d != nil && number(d, "spec", "replicas") == replicas
-}
-
-// controls reports whether a Foo controls a Deployment.
-func (w walk) controls(foo, n int) bool {
-	owner, d := w.Get(fooRef(foo)), w.deployment(n)
-	return owner != nil && d != nil && metav1.IsControlledBy(d, owner)
 }

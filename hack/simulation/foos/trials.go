@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -27,27 +26,25 @@ const reports walks.Promise = "a Foo reports what has become of it"
 
 // Trials are walks of Foos in which one certain thing happens, for as long or as often as no random walk has it. One instance runs.
 var Trials = []walks.Trial{
-	// The deploymentName is changed back when the Deployment of that name is about to be pruned.
-	trial("a change of mind that the cache has not seen", func(w walk) {
-		w.beforePrune(foos, func() { w.rename(0, 0) })
-	}),
+	// The new Deployment is available, and the one that it supersedes about to be pruned.
 	trial("a release that the cache has not seen", func(w walk) {
-		w.beforePrune(deployments, func() { w.orphan(1) })
-	}),
-	trial("a rename without replicas", func(w walk) {
 		w.createAndReconcile(0)
-		w.scaleDeployment(0, 4)
-		w.Sleep(soon) // The cache sees that.
+		superseded := w.deployment(0)
 		w.rename(0, 1)
-		w.Expect(2*soon, "the new Deployment has other replicas than the superseded one", func() bool {
-			return w.deployment(0) == nil && w.hasReplicas(1, 4)
-		})
+		w.Expect(soon, "the new Deployment is not available", func() bool { return w.isAvailable(1) })
+		w.Sleep(10 * time.Millisecond) // The cache sees that.
+		w.Hold(w.Instance(0), deployments, 10*time.Second)
+		w.orphan(1)
+		w.Sleep(time.Minute)
+		if d := w.deployment(0); d == nil || d.GetUID() != superseded.GetUID() {
+			w.Violated(takesOver, "Deployment deployment-0 was deleted, and the Foo does not control its successor")
+		}
 	}),
 	// A finalizer holds it.
 	trial("a Foo that is being deleted", func(w walk) {
 		w.createAndReconcile(1)
 		w.Change(fooRef(0), "changes", func(foo *object) { foo.SetFinalizers([]string{"example.com/hold"}) })
-		w.Delete(fooRef(0), metav1.DeletePropagationBackground)
+		w.deleteFoo(0)
 		w.Sleep(time.Minute)
 		since := time.Now()
 		w.scaleDeployment(0, 4)
@@ -59,7 +56,7 @@ var Trials = []walks.Trial{
 		w.create(0, 0, 0)
 		w.create(1, 0, 0)
 		w.Sleep(time.Hour + ResyncPeriod/2)
-		w.Delete(fooRef(0), metav1.DeletePropagationBackground)
+		w.deleteFoo(0)
 		w.Expect(soon, "the Foo that waits for the name has no Deployment", func() bool { return w.controls(1, 0) })
 	}),
 	// It serves while the new name of its Foo is taken.
@@ -79,10 +76,8 @@ var Trials = []walks.Trial{
 		w.Undo(deploymentRef(0), time.Hour)
 		since := time.Now()
 		w.scale(0, 3)
-		for range 60 {
-			w.Sleep(time.Minute)
-			w.AtMost(20, since, "that are undone", writesDeployments)
-		}
+		w.Sleep(time.Hour)
+		w.AtMost(20, since, "that are undone", writesDeployments)
 		w.expectReason("DeploymentOverridden", "after an hour")
 		w.reconcile(40 * time.Minute)
 	}),
@@ -103,7 +98,9 @@ var Trials = []walks.Trial{
 		w.reconcile(40 * time.Minute)
 	}),
 	trial("a rename under admission that overrides the image", func(w walk) {
-		w.Admit("admission rewrites the image of all Deployments", 24*time.Hour, writesDeployments, func(d *object) { setImage(d, "mirror/nginx") })
+		w.Admit("admission rewrites the image of all Deployments", 24*time.Hour, writesDeployments, func(d *object) {
+			walks.SetField(d, imageField, "mirror/nginx")
+		})
 		w.create(0, 0, 0)
 		w.Sleep(time.Minute)
 		w.rename(0, 1)
@@ -152,7 +149,7 @@ var Trials = []walks.Trial{
 	}),
 	trial("an illegal name in a stored Foo", func(w walk) {
 		w.createAndReconcile(1)
-		w.Store(fooRef(0), func(foo *object) { set(foo, "Not_A_Name", "spec", "deploymentName") })
+		w.Store(fooRef(0), func(foo *object) { walks.SetField(foo, nameField, "Not_A_Name") })
 		w.Expect(soon, "the name is not reported as invalid", func() bool { return w.reason() == "DeploymentRejected" })
 		w.Sleep(time.Hour)
 		if w.deployment(0) == nil {
@@ -163,11 +160,11 @@ var Trials = []walks.Trial{
 	}),
 	trial("a Deployment that is released and adopted", func(w walk) {
 		w.createAndReconcile(0)
-		since := time.Now()
+		since, owners := time.Now(), w.deployment(0).GetOwnerReferences()
 		for range 150 {
 			w.orphan(0)
 			w.Sleep(100 * time.Millisecond)
-			w.adopt(0, 0)
+			w.update(0, "makes a Foo the controller of", func(d *object) { d.SetOwnerReferences(owners) })
 			w.Sleep(100 * time.Millisecond)
 		}
 		w.AtMost(62, since, "of the status in half a minute", writesFoos)
@@ -196,40 +193,25 @@ var Trials = []walks.Trial{
 	}),
 	// There are no more requests an hour at its end than at its beginning.
 	trial("a working day", func(w walk) {
+		w.create(0, 0, 1)
+		w.create(1, 1, 1)
 		var writes [8]int
 		for hour := range writes {
 			since := time.Now()
 			for n := range 12 {
-				w.inADay(n, n/3, hour*12+n)
+				w.scale(n%2, int64(n%5+1))
+				w.rename(n%2, hour+n)
 				w.Sleep(5 * time.Minute)
+				w.deleteDeployment(n)
+				w.Recreate(fooRef(hour % 2))
 			}
 			w.reconcile(converged)
 			writes[hour] = len(w.Requested(since, (*apiserver.Request).IsWrite))
 		}
 		if last, limit := writes[7], slices.Max(writes[:4])*3/2; last > limit {
-			w.Violated(walks.BoundedWork, "%d writes in the last hour of the day, and at most %d in an hour before", last, limit)
+			w.Violated(walks.BoundedWork, "%d writes in the last hour of a day, and at most %d in an hour before", last, limit)
 		}
 	}),
-}
-
-// inADay does something every five minutes.
-func (w walk) inADay(n, foo, argument int) {
-	switch n % 6 {
-	case 0:
-		if w.Get(fooRef(foo)) == nil {
-			w.create(foo, argument, int64(argument/nameCount%4))
-		}
-	case 1:
-		w.scale(foo, int64(argument%5+1))
-	case 2:
-		w.rename(foo, argument)
-	case 3:
-		w.scaleDeployment(foo, int64(argument%7))
-	case 4:
-		w.Recreate(fooRef(foo))
-	case 5:
-		w.deleteDeployment(foo)
-	}
 }
 
 const (
@@ -237,7 +219,9 @@ const (
 	ResyncPeriod = 4 * time.Minute
 	// soon is how long what nothing delays may take, and converged what write pauses delay.
 	soon, converged = time.Second, 2 * time.Minute
-	nameCount       = 10 // how many names of Deployments users choose from
+
+	replicasField, nameField = "spec.replicas", "spec.deploymentName"
+	imageField               = "spec.template.spec.containers[name=nginx].image"
 )
 
 var (
@@ -245,36 +229,33 @@ var (
 	errQuota    = apierrors.NewForbidden(deployments, "", errors.New("exceeded quota"))
 )
 
-// walk is a walk of Foos and their Deployments, which have numbers.
+func writesFoos(r *apiserver.Request) bool            { return r.IsWrite() && r.Resource == foos }
+func writesDeployments(r *apiserver.Request) bool     { return r.IsWrite() && r.Resource == deployments }
+func createsDeployment(r *apiserver.Request) bool     { return writesDeployments(r) && r.Verb == "create" }
+func trial(name string, run func(w walk)) walks.Trial { return walks.Trial{Name: name, Run: on(run)} }
+func on(run func(w walk)) func(w *walks.Walk)         { return func(w *walks.Walk) { run(walk{w}) } }
+
+// walk is a walk of Foos and Deployments, which have numbers.
 type walk struct{ *walks.Walk }
 
-func on(run func(w walk)) func(w *walks.Walk) { return func(w *walks.Walk) { run(walk{w}) } }
-
-func trial(name string, run func(w walk)) walks.Trial { return walks.Trial{Name: name, Run: on(run)} }
-
-func fooRef(n int) walks.Reference {
-	return walks.Refer(foos, metav1.NamespaceDefault, fmt.Sprintf("foo-%d", n))
+func refer(resource schema.GroupResource, prefix string, n int) walks.Reference {
+	return walks.Refer(resource, metav1.NamespaceDefault, fmt.Sprint(prefix, n))
 }
 
-func deploymentRef(n int) walks.Reference {
-	return walks.Refer(deployments, metav1.NamespaceDefault, fmt.Sprintf("deployment-%d", n%nameCount))
-}
-
-func writesDeployments(r *apiserver.Request) bool { return r.IsWrite() && r.Resource == deployments }
-func createsDeployment(r *apiserver.Request) bool {
-	return r.Verb == "create" && r.Resource == deployments
-}
-func writesFoos(r *apiserver.Request) bool { return r.IsWrite() && r.Resource == foos }
+func fooRef(n int) walks.Reference        { return refer(foos, "foo-", n) }
+func deploymentRef(n int) walks.Reference { return refer(deployments, "deployment-", n) }
+func (w walk) deployment(n int) *object   { return w.Get(deploymentRef(n)) }
 
 // create creates a Foo, without replicas if they are 0.
-func (w walk) create(n, name int, replicas int64) {
-	foo := &object{Object: map[string]any{"spec": map[string]any{"deploymentName": deploymentRef(name).Name}}}
-	foo.SetGroupVersionKind(samplev1alpha1.SchemeGroupVersion.WithKind("Foo"))
+func (w walk) create(n, deployment int, replicas int64) {
+	spec := map[string]any{"deploymentName": deploymentRef(deployment).Name}
+	if replicas > 0 {
+		spec["replicas"] = replicas
+	}
+	foo := &object{Object: map[string]any{"spec": spec}}
+	foo.SetGroupVersionKind(fooKind)
 	foo.SetNamespace(metav1.NamespaceDefault)
 	foo.SetName(fooRef(n).Name)
-	if replicas > 0 {
-		set(foo, replicas, "spec", "replicas")
-	}
 	w.Create(foo)
 }
 
@@ -284,71 +265,28 @@ func (w walk) createAndReconcile(replicas int64) {
 	w.reconcile(converged)
 }
 
-func (w walk) scale(n int, replicas int64) {
-	w.Change(fooRef(n), "changes", func(foo *object) { set(foo, replicas, "spec", "replicas") })
+func (w walk) set(ref walks.Reference, verb, field string, value any) {
+	w.Change(ref, verb, func(o *object) { walks.SetField(o, field, value) })
 }
 
-func (w walk) rename(n, name int) {
-	w.Change(fooRef(n), "changes", func(foo *object) { set(foo, deploymentRef(name).Name, "spec", "deploymentName") })
-}
-
-func (w walk) deployment(n int) *object { return w.Get(deploymentRef(n)) }
-
-func (w walk) deleteDeployment(n int) {
-	w.Delete(deploymentRef(n), metav1.DeletePropagationBackground)
-}
-
+func (w walk) scale(n int, replicas int64) { w.set(fooRef(n), "changes", replicasField, replicas) }
+func (w walk) rename(n, name int)          { w.set(fooRef(n), "changes", nameField, deploymentRef(name).Name) }
 func (w walk) scaleDeployment(n int, replicas int64) {
-	w.Change(deploymentRef(n), "scales", func(d *object) { set(d, replicas, "spec", "replicas") })
+	w.set(deploymentRef(n), "scales", replicasField, replicas)
 }
-
-func (w walk) setImage(n int) {
-	w.Change(deploymentRef(n), "sets the image of", func(d *object) { setImage(d, "apache") })
-}
+func (w walk) setImage(n int)         { w.set(deploymentRef(n), "changes", imageField, "apache") }
+func (w walk) deleteFoo(n int)        { w.Delete(fooRef(n), metav1.DeletePropagationBackground) }
+func (w walk) deleteDeployment(n int) { w.Delete(deploymentRef(n), metav1.DeletePropagationBackground) }
 
 func (w walk) unlabel(n int) {
-	w.Change(deploymentRef(n), "removes the labels of", func(d *object) { d.SetLabels(nil) })
+	w.update(n, "removes the labels of", func(d *object) { d.SetLabels(nil) })
 }
-
 func (w walk) orphan(n int) {
-	w.Change(deploymentRef(n), "removes the owner references of", func(d *object) { d.SetOwnerReferences(nil) })
+	w.update(n, "removes the owner references of", func(d *object) { d.SetOwnerReferences(nil) })
 }
 
-// adopt makes a Foo the controller of a Deployment.
-func (w walk) adopt(foo, n int) {
-	ref := *metav1.NewControllerRef(w.Get(fooRef(foo)), samplev1alpha1.SchemeGroupVersion.WithKind("Foo"))
-	w.Change(deploymentRef(n), "makes a Foo the controller of", func(d *object) { d.SetOwnerReferences([]metav1.OwnerReference{ref}) })
-}
-
-func setImage(d *object, image string) {
-	containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
-	for _, container := range containers {
-		container.(map[string]any)["image"] = image
-	}
-	set(d, containers, "spec", "template", "spec", "containers")
-}
-
-func set(o *object, value any, path ...string) {
-	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
-		panic(err) // The path is that of a field.
-	}
-}
-
-// beforePrune renames the Deployment of a Foo and, when the new one is available, does what the cache does not see in time: then, the
-// superseded one must stay.
-func (w walk) beforePrune(unseen schema.GroupResource, do func()) {
-	w.createAndReconcile(0)
-	superseded := w.deployment(0)
-	w.rename(0, 1)
-	w.Expect(soon, "the new Deployment is not available", func() bool { return w.isAvailable(1) })
-	w.Sleep(10 * time.Millisecond) // The cache sees that.
-	w.Hold(w.Instance(0), unseen, 10*time.Second)
-	do()
-	w.Sleep(time.Minute)
-	if d := w.deployment(0); d == nil || d.GetUID() != superseded.GetUID() {
-		w.Violated(takesOver, "Deployment deployment-0 was deleted")
-	}
-}
+// update changes a Deployment.
+func (w walk) update(n int, verb string, do func(d *object)) { w.Change(deploymentRef(n), verb, do) }
 
 // reconcile waits until the Foos are reconciled.
 func (w walk) reconcile(timeout time.Duration) {
@@ -365,18 +303,27 @@ func (w walk) reconcile(timeout time.Duration) {
 
 // isAvailable reports whether a Deployment has one available replica.
 func (w walk) isAvailable(n int) bool {
-	d := w.deployment(n)
-	return d != nil && number(d, "status", "availableReplicas") == 1
+	return number(w.deployment(n), "status", "availableReplicas") == 1
 }
 
-// availableReplicas returns how many replicas the first Foo reports.
+// hasReplicas reports whether a Deployment desires a number of replicas, at least one.
+func (w walk) hasReplicas(n int, replicas int64) bool {
+	return number(w.deployment(n), "spec", "replicas") == replicas
+}
+
+// controls reports whether a Foo controls a Deployment.
+func (w walk) controls(foo, n int) bool {
+	owner, d := w.Get(fooRef(foo)), w.deployment(n)
+	return owner != nil && d != nil && metav1.IsControlledBy(d, owner)
+}
+
+// availableReplicas returns how many replicas the first Foo reports, and reason the reason of its Ready condition.
 func (w walk) availableReplicas() int64 {
 	return number(w.Get(fooRef(0)), "status", "availableReplicas")
 }
 
-// reason returns the reason of the Ready condition of the first Foo.
 func (w walk) reason() string {
-	foo := as[samplev1alpha1.Foo](w.Get(fooRef(0)))
+	foo := all[samplev1alpha1.Foo]([]*object{w.Get(fooRef(0))})[0]
 	return cmp.Or(meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), &metav1.Condition{}).Reason
 }
 

@@ -6,6 +6,7 @@ package walks
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,19 +44,23 @@ func (c Config) Try(t *testing.T, trial Trial) (story string, broken Promise) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all.try(t, trial)
+	story, v := all.try(t, trial)
+	if v != nil {
+		broken = v.promise
+	}
+	return story, broken
 }
 
-func (all *tester) try(t *testing.T, trial Trial) (story string, broken Promise) {
+func (all *tester) try(t *testing.T, trial Trial) (story string, broken *violation) {
 	config := all.Config
 	config.Instances = cmp.Or(trial.Instances, 1)
 	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{})
 	w.trial, w.judged, w.stopAt = &trial, trial.Judged, anyPromise
 	w.inBubble(t)
-	for promise, v := range w.broken {
-		return v.tale(), promise // It is the only one.
+	for _, v := range w.broken {
+		return v.tale(), v // It is the only one.
 	}
-	return join(w.lines), ""
+	return join(w.lines), nil
 }
 
 // testTrials runs the trials, and tells the stories of those in which a promise is broken.
@@ -65,8 +70,8 @@ func (all *tester) testTrials(t *testing.T) {
 			if !all.Serial {
 				t.Parallel()
 			}
-			if story, broken := all.try(t, trial); broken != "" {
-				t.Errorf("%s\n%s", broken, story)
+			if story, broken := all.try(t, trial); broken != nil {
+				t.Errorf("%s\n%s\nrepeat it with: go test -run='^%s$' .", broken, story, strings.ReplaceAll(t.Name(), "/", "$/^"))
 			}
 		})
 	}
@@ -95,6 +100,17 @@ func (w *Walk) Create(o *apiserver.Object) {
 // Change changes an object. verb tells how.
 func (w *Walk) Change(ref Reference, verb string, do func(o *apiserver.Object)) {
 	w.Tell(w.walk.change(ref, func(o *object) string { do(o); return verb }))
+}
+
+// SetField sets a field of an object. Its path is one like spec.template.spec.containers[name=web].image.
+func SetField(o *apiserver.Object, path string, value any) {
+	for _, f := range fieldsOf(o) {
+		if f.name == path {
+			f.set(value)
+			return
+		}
+	}
+	setField(o, value, strings.Split(path, ".")...)
 }
 
 // Store changes an object without validation, as if an older API server had stored it so.
