@@ -218,8 +218,7 @@ const (
 	// ResyncPeriod is the resync period of the program under test. What is reconciled only then is reconciled too late.
 	ResyncPeriod = 4 * time.Minute
 	// soon is how long what nothing delays may take, and converged what write pauses delay.
-	soon, converged = time.Second, 2 * time.Minute
-
+	soon, converged          = time.Second, 2 * time.Minute
 	replicasField, nameField = "spec.replicas", "spec.deploymentName"
 	imageField               = "spec.template.spec.containers[name=nginx].image"
 )
