@@ -33,9 +33,6 @@ test-without-cluster: # One after the other, beside the end-to-end tests, which 
 	@$(MAKE) --no-print-directory verify
 	@$(MAKE) --no-print-directory test-unit
 	@$(MAKE) --no-print-directory test-simulation
-# new: leave out
-	@$(MAKE) --no-print-directory test-walks
-# new: end
 
 .PHONY: check
 check: lint verify-modules ## Check what make test does not: linters, go.mod files, and what else is in hack.
@@ -53,18 +50,12 @@ cluster: ## Build the local Kubernetes; takes minutes the first time. KUBERNETES
 # Without go vet, which make verify runs: it would analyze all dependencies once more, with the race detector.
 .PHONY: test-unit
 test-unit: ## Run the unit tests.
-	go test -vet=off $(RACE) -skip='TestSimulation|TestWalks' ./...
+	go test -vet=off $(RACE) -skip=TestSimulation ./...
 
 .PHONY: test-simulation
-test-simulation: ## Run WALKS=200 random walks with faults in simulated clusters, beginning with SEED=1.
-	go test -vet=off $(RACE) -run=TestSimulation . -walks=5
-	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),200) -seed=$(or $(SEED),1)
-
-# new: leave out
-.PHONY: test-walks
-test-walks: ## Run WALKS=40 random walks as with any controller, beginning with SEED=1.
-	go test -vet=off -timeout=1h -run=TestWalks . -sim.walks=$(or $(WALKS),40) -sim.seed=$(or $(SEED),1)
-# new: end
+test-simulation: ## Run trials and WALKS=60 random walks with faults in simulated clusters, beginning with SEED=1.
+	go test -vet=off $(RACE) -run='TestSimulation/^walks$$' . -walks=5
+	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),60) -seed=$(or $(SEED),1)
 
 .PHONY: test-release
 test-release: ## Test what a release consists of, such as the Helm chart.

@@ -37,7 +37,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/foos"
 	"k8s.io/sample-controller/hack/simulation/walks"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -799,35 +798,25 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-func init() { simulation.Flags() }
+func init() { walks.Flags() }
 
 // TestSimulation runs the program in simulated clusters, with faults: see docs/reference/testing.md.
 func TestSimulation(t *testing.T) {
-	simulation.Test(t, runSimulated)
+	walks.Test(t, walks.Config{
+		Program: runSimulated, Resync: foos.ResyncPeriod,
+		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
+		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites}, Own: foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
+	})
 }
 
 func runSimulated(ctx context.Context, config *rest.Config) error {
-	flags := []string{"-leader-elect", "-leader-elect-resource-namespace=default", "-resync-period=" + simulation.ResyncPeriod.String()}
+	flags := []string{"-leader-elect", "-leader-elect-resource-namespace=default", "-resync-period=" + foos.ResyncPeriod.String()}
 	o, err := options.Parse(flags, os.Stderr)
 	if err != nil {
 		return err
 	}
 	return run(ctx, config, o)
 }
-
-// new: leave out
-func init() { walks.Flags() }
-
-// TestWalks walks with the program as with any controller: see package walks.
-func TestWalks(t *testing.T) {
-	walks.Test(t, walks.Config{
-		Program: runSimulated, Resync: simulation.ResyncPeriod,
-		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites}, Own: foos.Promises, ByDesign: foos.DependsOnPath,
-	})
-}
-
-// new: end
 
 // BenchmarkNoOpSync measures what a resync costs for each Foo in its steady state.
 func BenchmarkNoOpSync(b *testing.B) {

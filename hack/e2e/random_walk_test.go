@@ -22,7 +22,7 @@ import (
 
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/cluster/faults"
-	"k8s.io/sample-controller/hack/simulation"
+	simulation "k8s.io/sample-controller/hack/simulation/foos"
 )
 
 var (

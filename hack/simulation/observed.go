@@ -25,7 +25,11 @@ var _ http.RoundTripper = &Connection{}
 const Forever = 1000 * time.Hour
 
 // ExpireWatches makes all clients list anew, as if the API server did not have the old events any more.
-func (c Cluster) ExpireWatches() { c.server.expireWatches() }
+func (c Cluster) ExpireWatches() {
+	c.server.lock.Lock()
+	defer c.server.lock.Unlock()
+	c.server.compacted = c.server.resourceVersion
+}
 
 // Observe calls a function for each write that is committed.
 func (c Cluster) Observe(committed func(resource string, eventType watch.EventType, o *object)) {

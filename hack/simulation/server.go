@@ -455,11 +455,12 @@ func validate(resource string, o *object) error {
 		}
 	}
 	replicas, hasReplicas, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	deploymentName, _, _ := unstructured.NestedString(o.Object, "spec", "deploymentName")
 	path := field.NewPath("spec", "replicas")
 	switch {
 	case resource == foos:
 		checkName(o.GetName(), field.NewPath("metadata", "name"))
-		checkName(deploymentNameOf(o), field.NewPath("spec", "deploymentName"))
+		checkName(deploymentName, field.NewPath("spec", "deploymentName"))
 		if err != nil || hasReplicas && (replicas < 1 || replicas > 10) {
 			invalid = append(invalid, field.Invalid(path, replicas, "must be from 1 to 10"))
 		}
@@ -495,4 +496,15 @@ func encode(value any) []byte {
 		panic(err)
 	}
 	return raw
+}
+
+func number(o *object, path ...string) int64 {
+	number, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return number
+}
+
+func set(o *object, value any, path ...string) {
+	if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
+		panic(err)
+	}
 }

@@ -32,7 +32,6 @@ type Fault struct {
 	Response error         // The API server responds with it, and the request is not applied.
 	Lost     bool          // The connection breaks after the request was applied.
 	Delay    time.Duration // how much longer the request takes
-	what     string        // It is empty if nothing happens.
 	broken   bool          // The connection breaks before the request is applied.
 	kill     bool          // The client is killed at that moment as well.
 	after    time.Duration // how much longer the response takes

@@ -13,17 +13,23 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/foos"
+	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
 // stories is a directory to write the stories to that the documentation tells.
 var stories = flag.String("stories", "", "`directory` to write the story of the lesson that a stage has not learned to")
 
 // Test verifies that a stage has learned the lessons until its own, and that it has not learned the next one.
-func Test(t *testing.T, stage int, program simulation.Program) {
-	for n, lesson := range simulation.Lessons[:min(stage+1, len(simulation.Lessons))] {
-		t.Run(lesson.Title, func(t *testing.T) {
-			story, broken := lesson.Give(t, program)
+func Test(t *testing.T, stage int, program walks.Program) {
+	artifacts := filepath.Join(root(t), "artifacts", "examples")
+	config := walks.Config{
+		Program: program, Own: foos.Promises,
+		CRDs: []string{filepath.Join(artifacts, "crd.yaml")}, Examples: []string{filepath.Join(artifacts, "example-foo.yaml")},
+	}
+	for n, lesson := range foos.Lessons[:min(stage+1, len(foos.Lessons))] {
+		t.Run(lesson.Name, func(t *testing.T) {
+			story, broken := config.Try(t, lesson)
 			switch {
 			case n < stage && broken != "":
 				t.Errorf("the story of the lesson:\n%s", story)
@@ -39,6 +45,23 @@ func Test(t *testing.T, stage int, program simulation.Program) {
 				}
 			}
 		})
+	}
+}
+
+// root returns the directory of the module, in which a stage is, or a copy of one.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no directory above has a go.mod: run the test in a clone of the repository")
+		}
 	}
 }
 

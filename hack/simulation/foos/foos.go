@@ -5,11 +5,14 @@
 package foos
 
 import (
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"k8s.io/sample-controller/hack/simulation/walks"
@@ -19,14 +22,21 @@ import (
 type object = unstructured.Unstructured
 
 var (
+	fooKind     = schema.GroupVersion(samplev1alpha1.GroupVersion).WithKind("Foo")
 	foos        = samplev1alpha1.Resource("foos")
 	deployments = appsv1.Resource("deployments")
 )
 
-// Promises are what only the controller of Foos promises.
-var Promises = []walks.Own{
-	{Name: "a superseded Deployment serves until its successor can take over", Write: judgePrune},
-}
+// The promises that only the controller of Foos makes.
+const (
+	// takesOver: a superseded Deployment is not deleted before.
+	takesOver walks.Promise = "a superseded Deployment serves until its successor can take over"
+	// isDesired: the Deployment is as the Foo desires it, and the status says so.
+	isDesired walks.Promise = "in the end, all is as the Foos desire it"
+)
+
+// Promises are those that are judged in random walks.
+var Promises = []walks.Own{{Name: takesOver, Write: judgePrune}, {Name: isDesired, End: judgeEnd}}
 
 // judgePrune judges the deletion of a Deployment, as far as the controller could know the Foo and its Deployments when it sent the request.
 func judgePrune(w walks.Write) error {
@@ -102,8 +112,31 @@ func managesReplicas(foo *object) bool {
 	return ok
 }
 
-// number returns an integer of an object, or 0.
+// judgeEnd judges the end of a walk.
+func judgeEnd(c walks.Cluster) error {
+	_, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), all[appsv1.Deployment](c.List(deployments)))
+	if differs != "" {
+		return errors.New(differs)
+	}
+	return nil
+}
+
+// all returns objects as the Go type T.
+func all[T any](objects []*object) []T {
+	list := make([]T, len(objects))
+	for i, o := range objects {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &list[i]); err != nil {
+			panic(err) // The API server has validated it.
+		}
+	}
+	return list
+}
+
+// number returns an integer of an object, or 0 if it is not there.
 func number(o *object, path ...string) int64 {
+	if o == nil {
+		return 0
+	}
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
 	return n
 }

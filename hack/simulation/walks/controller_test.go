@@ -35,7 +35,8 @@ type widgetController struct {
 
 	resync                                   time.Duration
 	elects, writesAsStandby, ignoresDeletion bool
-	releases                                 bool   // It releases the Lease when it is terminated, whatever runs.
+	releases                                 bool // It releases the Lease when it is terminated, whatever runs.
+	lingers                                  time.Duration
 	transition                               string // of each condition, instead of when it has changed
 	syncStatus                               func(c *widgetController, ctx context.Context, widget, configMap *object) error
 	syncContent                              func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error)
@@ -63,6 +64,7 @@ func newWidgetController(change func(c *widgetController)) Program {
 }
 
 func (c *widgetController) run(ctx context.Context, config *rest.Config, client dynamic.Interface) error {
+	defer func() { time.Sleep(c.lingers) }()
 	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, c.resync)
 	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	context.AfterFunc(ctx, c.queue.ShutDown)

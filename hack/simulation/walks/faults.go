@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,29 +27,20 @@ const faultTime = 8 * time.Second
 // faultActions are what happens to the instances, to their watches, to the API server and to the Lease.
 var faultActions = []action{
 	{"kill", 2, func(w *walk, s step) string {
-		i := w.current(s.target)
-		i.stop(true)
-		return "kills " + i.name
+		return w.current(s.target).kill()
 	}},
 	{"terminate", 2, func(w *walk, s step) string {
-		i := w.current(s.target)
-		i.stop(false)
-		return "terminates " + i.name
+		return w.current(s.target).terminate()
 	}},
 	{"staleRestart", 1, staleRestart},
 	{"freeze", 1, func(w *walk, s step) string {
-		i, duration := w.current(s.target), s.duration(30*time.Second)
-		i.Hold(apiserver.AllResources, duration)
-		return fmt.Sprintf("freezes the network of %s for %s", i.name, duration)
+		return w.current(s.target).hold(apiserver.AllResources, s.duration(30*time.Second))
 	}},
 	{"holdWatch", 4, onWatch(func(_ *walk, i *instance, resource schema.GroupResource, s step) string {
-		i.Hold(resource, s.duration(faultTime))
-		return fmt.Sprintf("delays the watch of %s of %s by %s", resource.Resource, i.name, s.duration(faultTime))
+		return i.hold(resource, s.duration(faultTime))
 	})},
 	{"cutWatch", 3, onWatch(func(w *walk, i *instance, resource schema.GroupResource, s step) string {
-		i.CutWatches(resource, s.duration(faultTime))
-		w.server.Compact()
-		return fmt.Sprintf("cuts the watch of %s of %s for %s, then it relists", resource.Resource, i.name, s.duration(faultTime))
+		return i.cutWatch(resource, s.duration(faultTime))
 	})},
 
 	{"outage", 1, outage},
@@ -59,18 +51,37 @@ var faultActions = []action{
 	{"admission", 2, onTheirs(func(w *walk, s step, ref reference) string { return w.rewrite(s, ref, s.duration(faultTime)) })},
 	{"undo", 2, onTheirs(func(w *walk, s step, ref reference) string { return w.undoChanges(ref, s.duration(faultTime)) })},
 
-	{"deleteLease", 1, onLease("deletes", func(w *walk, lease *object) error { return w.user.Delete(lease, metav1.DeleteOptions{}) })},
-	{"handLeaseOver", 1, onLease("is the new holder of", func(w *walk, lease *object) error {
-		setField(lease, "another-program", "spec", "holderIdentity")
-		setField(lease, metav1.NowMicro().Format(metav1.RFC3339Micro), "spec", "renewTime")
-		_, err := w.user.Update(lease, "")
-		return err
-	})},
-	{"clearLease", 1, onLease("clears", func(w *walk, lease *object) error {
-		setField(lease, "", "spec", "holderIdentity")
-		_, err := w.user.Update(lease, "")
-		return err
-	})},
+	{"deleteLease", 1, func(w *walk, _ step) string {
+		return w.onLease("deletes", func(lease *object) error { return w.user.Delete(lease, metav1.DeleteOptions{}) })
+	}},
+	{"handLeaseOver", 1, func(w *walk, _ step) string { return w.handLeaseOver() }},
+	{"clearLease", 1, func(w *walk, _ step) string { return w.clearLease() }},
+}
+
+func (i *instance) kill() string {
+	i.stop(true)
+	return "kills " + i.name
+}
+
+func (i *instance) terminate() string {
+	i.stop(false)
+	return "terminates " + i.name
+}
+
+// hold delays the watches of a resource or, for all of them, all requests and watches.
+func (i *instance) hold(resource schema.GroupResource, duration time.Duration) string {
+	i.Hold(resource, duration)
+	if resource == apiserver.AllResources {
+		return fmt.Sprintf("freezes the network of %s for %s", i.name, duration)
+	}
+	return fmt.Sprintf("delays the watch of %s of %s by %s", resource.Resource, i.name, duration)
+}
+
+// cutWatch ends the watches of a resource for a while. What happens meanwhile, they do not see.
+func (i *instance) cutWatch(resource schema.GroupResource, duration time.Duration) string {
+	i.CutWatches(resource, duration)
+	i.walk.server.Compact()
+	return fmt.Sprintf("cuts the watch of %s of %s for %s, then it relists", resource.Resource, i.name, duration)
 }
 
 // staleRestart kills an instance. The API server whose cache the next one lists from lags behind.
@@ -106,15 +117,57 @@ func onWatch(do func(w *walk, i *instance, resource schema.GroupResource, s step
 	}
 }
 
-func onLease(verb string, do func(w *walk, lease *object) error) func(w *walk, s step) string {
-	return func(w *walk, s step) string {
-		for _, lease := range w.server.List(leases, "") {
-			if do(w, lease.DeepCopy()) == nil {
-				return verb + " the Lease"
-			}
+// onLease does something to the Lease, if there is one.
+func (w *walk) onLease(verb string, do func(lease *object) error) string {
+	for _, lease := range w.server.List(leases, "") {
+		if do(lease.DeepCopy()) == nil {
+			return verb + " the Lease"
 		}
-		return ""
 	}
+	return ""
+}
+
+func (w *walk) handLeaseOver() string {
+	return w.onLease("is the new holder of", func(lease *object) error {
+		setField(lease, "another-program", "spec", "holderIdentity")
+		setField(lease, metav1.NowMicro().Format(metav1.RFC3339Micro), "spec", "renewTime")
+		_, err := w.user.Update(lease, "")
+		return err
+	})
+}
+
+func (w *walk) clearLease() string {
+	return w.onLease("clears", func(lease *object) error {
+		setField(lease, "", "spec", "holderIdentity")
+		_, err := w.user.Update(lease, "")
+		return err
+	})
+}
+
+// delayRequests makes requests of the program take longer, from now on.
+func (w *walk) delayRequests(delay time.Duration, matches func(r *apiserver.Request) bool) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.requestFault = func(_ string, r *apiserver.Request) (f fault) {
+		if matches(r) {
+			f.Delay = delay
+		}
+		return f
+	}
+}
+
+// failNext makes the next requests of the program fail that match.
+func (w *walk) failNext(n int, err error, matches func(r *apiserver.Request) bool) {
+	var lock sync.Mutex
+	w.addRule("", forever, rejecting(func(*apiserver.Request) error { return err }, func(r *apiserver.Request) bool {
+		lock.Lock()
+		defer lock.Unlock()
+		if n == 0 || !matches(r) {
+			return false
+		}
+		n--
+		return true
+	}))
 }
 
 // addRule adds a rule about the requests of the program, and returns what it does.

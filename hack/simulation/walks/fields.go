@@ -26,6 +26,9 @@ type field struct {
 // text is the value as a string, to compare it.
 func (f field) text() string { return fmt.Sprint(f.value) }
 
+// lastName is the last part of the name.
+func (f field) lastName() string { return f.name[strings.LastIndex(f.name, ".")+1:] }
+
 // fieldsOf returns the fields of an object but for its status and, of its metadata, all but labels and annotations.
 func fieldsOf(o *object) (list []field) {
 	add := func(f field) { list = append(list, f) }
@@ -107,20 +110,35 @@ func valuesOf(o *object) map[string]string {
 	return values
 }
 
+// maxDescribed is how many fields of an object stories tell.
+const maxDescribed = 4
+
 // describe returns the kind and the name of an object, and its first fields.
-func describe(o *object) string {
+func describe(o *object) string { return describeChange(&object{}, o) }
+
+// describeChange returns the kind and the name of an object, and its first fields that were not so before.
+func describeChange(before, o *object) string {
 	var parts []string
+	was, is := valuesOf(before), valuesOf(o)
 	for _, f := range fieldsOf(o) {
-		if strings.HasPrefix(f.name, "metadata.") || isUnknown(f.name) || len(parts) == 4 {
-			continue
+		if v, ok := was[f.name]; isTold(f) && (!ok || v != f.text()) {
+			parts = append(parts, f.lastName()+" "+f.text())
 		}
-		parts = append(parts, fmt.Sprintf("%s %v", f.name[strings.LastIndex(f.name, ".")+1:], f.value))
 	}
-	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
-		parts = append(parts, "finalizers "+strings.Join(finalizers, " "))
+	for _, f := range fieldsOf(before) {
+		if _, ok := is[f.name]; isTold(f) && !ok {
+			parts = append(parts, "no "+f.lastName())
+		}
 	}
-	return fmt.Sprintf("%s %s: %s", o.GetKind(), o.GetName(), strings.Join(parts, ", "))
+	parts = parts[:min(maxDescribed, len(parts))]
+	if finalizers := strings.Join(o.GetFinalizers(), " "); finalizers != strings.Join(before.GetFinalizers(), " ") {
+		parts = append(parts, strings.TrimSpace("finalizers "+finalizers))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s %s: %s", o.GetKind(), o.GetName(), strings.Join(parts, ", ")), ": ")
 }
+
+// isTold reports whether stories tell a field.
+func isTold(f field) bool { return !strings.HasPrefix(f.name, "metadata.") && !isUnknown(f.name) }
 
 // value, text and number read a field whose parents are objects. One that is not there is nil, empty, or 0.
 

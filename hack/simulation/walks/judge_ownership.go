@@ -37,7 +37,7 @@ func (i *instance) judgeOwnership(r *request) {
 			i.walk.violated(OwnObjects, "%s deletes what a user has created: %s", i.name, r)
 		}
 	case isKnown && !k.gone && k.since.Before(r.decided) && !i.walk.isOwn(k.object):
-		i.walk.violated(OwnObjects, "%s knows since %s that nothing of its own owns it, and that it has not created it so: %s", i.name,
+		i.walk.violated(OwnObjects, "%s knows since %s that this is not its own: %s", i.name,
 			r.decided.Sub(k.since), r)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,11 +29,16 @@ var (
 		{"an error after a success", FreshDelay, probeFreshDelay},
 		{"changes that are refused, and then a deletion", OwnPause, probeOwnPause},
 		{"a termination while a write is open", LeaseLast, probeTermination},
+		{"a termination while lists are refused", Terminates, probeRefusedLists},
+		{"a conflict that no event follows", NoResync, probeConflict},
+		{"a status that cannot be written", NoResync, probeStatus},
+		{"a Lease that is lost and regained", NoResync, probeLostLease},
 	}
 	longProbes = []probe{
 		{"an hour of errors", SoonAfterErrors, probeErrors},
 		{"an hour of undone writes", Pace, probeUndo},
 		{"many objects, then one change", NotLast, probeMany},
+		{"an hour of refused writes", Pace, probeRefusedWrites},
 	}
 )
 
@@ -61,7 +65,7 @@ func probeMissedEvent(w *walk) {
 
 func probeFailedWrite(w *walk) {
 	w.withoutResync(func() bool {
-		w.failNext(1)
+		w.failNext(1, errInjected, w.writesTheirs)
 		_, deleted := w.deleteTheirs("the next write fails")
 		return deleted
 	})
@@ -87,7 +91,7 @@ func (w *walk) isCorrection(r *request) bool { return r.IsWrite() && !w.rejected
 
 // probeFreshDelay judges how soon an error is retried that follows on many errors and a success.
 func probeFreshDelay(w *walk) {
-	w.failNext(11)
+	w.failNext(11, errInjected, w.writesTheirs)
 	ref, deleted := w.deleteTheirs("the next 11 writes fail")
 	if !deleted {
 		return
@@ -95,7 +99,7 @@ func probeFreshDelay(w *walk) {
 	w.sleep(2 * time.Minute)
 	w.server.ClearRules()
 	w.sleep(2 * time.Minute) // Write pauses are over.
-	w.failNext(1)
+	w.failNext(1, errInjected, w.writesTheirs)
 	since := time.Now()
 	w.tell(user, w.delete(ref, metav1.DeletePropagationBackground))
 	w.sleep(time.Minute)
@@ -118,9 +122,7 @@ func probeOwnPause(w *walk) {
 		return
 	}
 	ref := refs[0]
-	w.tell(user, w.addRule("changes of "+ref.String()+" are refused", forever, rejecting(exceedsQuota, func(r *apiserver.Request) bool {
-		return (r.Verb == "update" || r.Verb == "patch") && r.Resource == ref.GroupResource && r.Name == ref.Name
-	})))
+	w.refuseChanges(ref)
 	w.changeOwned(ref)
 	w.sleep(refusedTime)
 	since := time.Now()
@@ -131,6 +133,13 @@ func probeOwnPause(w *walk) {
 		w.violated(OwnPause, "%s later, %s: %s", made[0].Sent.Sub(since), made[0].Client, made[0])
 	}
 	w.server.ClearRules()
+}
+
+// refuseChanges makes changes of an object fail, but not its creation.
+func (w *walk) refuseChanges(ref reference) {
+	w.tell(user, w.addRule("changes of "+ref.String()+" are refused", forever, rejecting(exceedsQuota, func(r *apiserver.Request) bool {
+		return (r.Verb == "update" || r.Verb == "patch") && r.Resource == ref.GroupResource && r.Name == ref.Name
+	})))
 }
 
 // changeOwned changes a field that the program has set.
@@ -147,24 +156,15 @@ const openTime = 5 * time.Second
 
 // probeTermination terminates the instances while a write is open. What the leader does with its Lease is judged as ever.
 func probeTermination(w *walk) {
-	setDelay := func(delay time.Duration) {
-		w.lock.Lock()
-		defer w.lock.Unlock()
-		w.requestFault = func(_ string, r *apiserver.Request) (f fault) {
-			if isWork(r.Resource) && r.IsWrite() {
-				f.Delay = delay
-			}
-			return f
-		}
-	}
-	setDelay(openTime)
+	isWrite := func(r *apiserver.Request) bool { return isWork(r.Resource) && r.IsWrite() }
+	w.delayRequests(openTime, isWrite)
 	w.deleteTheirs(fmt.Sprintf("each write takes %s, and the instances are terminated", openTime))
 	w.sleep(openTime / 5)
 	for n := range w.Instances {
 		w.current(n).stop(false)
 	}
 	w.sleep(time.Minute)
-	setDelay(0)
+	w.delayRequests(0, isWrite)
 }
 
 // probeErrors judges what becomes of an hour of errors.
@@ -232,11 +232,7 @@ func probeMany(w *walk) {
 	}
 	w.tell(user, fmt.Sprintf("creates %d objects while no instance runs; each request takes 200ms", manyObjects))
 	w.createMany()
-	w.lock.Lock()
-	w.requestFault = func(string, *apiserver.Request) fault {
-		return fault{Fault: apiserver.Fault{Delay: 200 * time.Millisecond}}
-	}
-	w.lock.Unlock()
+	w.delayRequests(200*time.Millisecond, func(*apiserver.Request) bool { return true })
 	since := time.Now()
 	isMany := func(r *request) bool { return r.IsWrite() && strings.HasPrefix(r.ref.Name, manyPrefix) }
 	for len(w.requested(since, isMany)) == 0 {
@@ -298,16 +294,7 @@ func (w *walk) deleteTheirs(what string) (ref reference, deleted bool) {
 	return reference{}, false
 }
 
-// failNext makes the next writes of the program fail, but for those of its users' objects.
-func (w *walk) failNext(n int) {
-	var lock sync.Mutex
-	w.addRule("", forever, rejecting(func(*apiserver.Request) error { return errInjected }, func(r *apiserver.Request) bool {
-		lock.Lock()
-		defer lock.Unlock()
-		if !isWork(r.Resource) || w.isUsers(r.Resource) || !r.IsWrite() || n == 0 {
-			return false
-		}
-		n--
-		return true
-	}))
+// writesTheirs reports whether a request is a write for what the program does, but for its users' objects.
+func (w *walk) writesTheirs(r *apiserver.Request) bool {
+	return isWork(r.Resource) && !w.isUsers(r.Resource) && r.IsWrite()
 }

@@ -52,6 +52,8 @@ const (
 	SoonAfterErrors Promise = "recovers from an hour of errors"
 	// OwnPause: what was refused for an object does not delay the creation of another one of its name.
 	OwnPause Promise = "a new object does not wait for an old one"
+	// Terminates: a process that was terminated ends within the grace period, also while its watches cannot begin.
+	Terminates Promise = "ends when it is terminated"
 	// NotLast: a change of one object does not wait for many others.
 	NotLast Promise = "one change among many objects"
 )

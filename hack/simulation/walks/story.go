@@ -16,8 +16,9 @@ type story struct {
 	start time.Time
 	// ended is closed when the walk cannot go on, or need not.
 	ended  chan struct{}
-	stopAt Promise // It ends the walk if it is broken.
+	stopAt Promise // It ends the walk if it is broken, and so does any other if it is anyPromise.
 	exempt []Promise
+	judged []Promise // or nil for all
 
 	lock   sync.Mutex // It may be taken with any other lock held.
 	lines  []line
@@ -35,7 +36,10 @@ type line struct {
 }
 
 // String implements fmt.Stringer.
-func (l line) String() string { return fmt.Sprintf("%9.3fs  %-20s %s", l.at.Seconds(), l.who, l.what) }
+func (l line) String() string { return fmt.Sprintf("%9.3fs  %-21s %s", l.at.Seconds(), l.who, l.what) }
+
+// anyPromise stands for all promises.
+const anyPromise Promise = "*"
 
 // violation is a promise that was broken.
 type violation struct {
@@ -89,14 +93,15 @@ func (s *story) add(l line) {
 func (s *story) violated(promise Promise, format string, args ...any) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if slices.Contains(s.exempt, promise) || s.broken[promise] != nil || s.isOver {
+	isJudged := s.judged == nil || slices.Contains(s.judged, promise) || promise == simulated
+	if !isJudged || slices.Contains(s.exempt, promise) || s.broken[promise] != nil || s.isOver {
 		return
 	}
 	v := &violation{promise: promise, what: fmt.Sprintf(format, args...), phase: s.phase}
 	s.lines = append(s.lines, line{at: time.Since(s.start), who: "BROKEN PROMISE", what: v.String()})
 	v.lines = slices.Clip(s.lines)
 	s.broken[promise] = v
-	if promise == s.stopAt || slices.Contains(fatal, promise) {
+	if s.stopAt == promise || s.stopAt == anyPromise || slices.Contains(fatal, promise) {
 		s.isOver = true
 		close(s.ended)
 	}

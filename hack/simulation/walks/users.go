@@ -119,7 +119,7 @@ func (w *walk) change(ref reference, do func(o *object) string) string {
 	if _, err := w.user.Update(changed, ""); err != nil {
 		return ""
 	}
-	return verb + " " + describe(changed)
+	return verb + " " + describeChange(found, changed)
 }
 
 // becomes gives an object the spec of another.
@@ -172,6 +172,10 @@ func (w *walk) delete(ref reference, policy metav1.DeletionPropagation) string {
 // recreateOne deletes an object and creates it again, before the garbage collector deletes what it owns.
 func recreateOne(w *walk, s step) string {
 	_, _, ref := w.usersObject(s.target)
+	return w.recreate(ref)
+}
+
+func (w *walk) recreate(ref reference) string {
 	o := w.get(ref)
 	if o == nil || o.GetDeletionTimestamp() != nil || w.user.Delete(o, metav1.DeleteOptions{}) != nil {
 		return ""

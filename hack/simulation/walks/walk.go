@@ -30,11 +30,12 @@ const (
 	leftoverTime = 10 * time.Minute
 )
 
-// walk is one run of a script in a cluster of its own.
+// walk is one run of a script, or of a trial, in a cluster of its own.
 type walk struct {
 	*tester
 	story
 	script  script
+	trial   *Trial // or nil
 	server  *apiserver.Server
 	user    apiserver.Client
 	bubble  string
@@ -84,7 +85,7 @@ func init() {
 
 // inBubble runs the walk in a bubble of its own, where time advances when all wait.
 func (w *walk) inBubble(t *testing.T) {
-	defer watchdog(w.script.seed, &w.story, &w.moments)()
+	defer watchdog(w.name(), &w.story, &w.moments)()
 	defer func() {
 		if leftover := recover(); leftover != nil {
 			w.judgeLeftover(leftover)
@@ -144,8 +145,20 @@ func (w *walk) end() {
 	w.took = time.Since(w.start)
 }
 
+// name says which walk it is.
+func (w *walk) name() string {
+	if w.trial != nil {
+		return fmt.Sprintf("the trial %q", w.trial.Name)
+	}
+	return fmt.Sprintf("the walk of seed %d", w.script.seed)
+}
+
 // run walks through the parts, in an order in which none hides what a later one would show.
 func (w *walk) run() {
+	if w.trial != nil {
+		w.trial.Run(&Walk{w})
+		return
+	}
 	parts := []func(){
 		w.takeSteps, w.longFault, w.settle, w.silence, w.restart, w.judgeWork, w.judgeEnd, w.compare,
 	}
@@ -290,8 +303,9 @@ func (w *walk) tellChange(c *apiserver.Change) {
 			w.tell(r.Client, "holds the Lease now")
 		}
 	case !isInstance(r.Client) && r.Subresource == "status":
-		progress := fmt.Sprintf("%s: %d of %d replicas available", r, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
-		w.add(line{who: r.Client, what: progress, progress: r.String()})
+		ref := w.referenceTo(c.New).String()
+		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
+		w.add(line{who: r.Client, what: progress, progress: ref})
 	default:
 		w.tell(r.Client, fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion))
 	}

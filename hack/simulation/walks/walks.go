@@ -43,23 +43,22 @@ type Config struct {
 	Exempt, Strict []Promise
 	// Own are promises that only this program makes.
 	Own []Own
+	// Trials are walks in which one certain thing happens. They come before the random ones.
+	Trials []Trial
 	// ByDesign drops what of an object depends by design on what has happened before, such as which of two objects came first. It changes
 	// the object, or reports that all of it does: then the object is not compared with that of a cluster in which nothing has happened before.
 	// owners are the objects that own it. It may be nil.
 	ByDesign func(o *apiserver.Object, owners []*apiserver.Object) bool
 }
 
-var walkCount, firstSeed, soak, shrinkTime = new(1), new(uint64(1)), new(time.Duration), new(time.Minute)
-
-// flagPrefix distinguishes the flags from those of package simulation.
-const flagPrefix = "sim."
+var walkCount, firstSeed, soak, shrinkTime = new(25), new(uint64(1)), new(time.Duration), new(time.Minute)
 
 // Flags adds the flags of Test to those of the test binary.
 func Flags() {
-	flag.IntVar(walkCount, flagPrefix+"walks", *walkCount, "how many random walks of any controller")
-	flag.Uint64Var(firstSeed, flagPrefix+"seed", *firstSeed, "seed of the first of these walks")
-	flag.DurationVar(soak, flagPrefix+"soak", *soak, "how long to go on with these walks")
-	flag.DurationVar(shrinkTime, flagPrefix+"shrink", *shrinkTime, "how long the first walk that breaks a promise is shrunk at most, for each")
+	flag.IntVar(walkCount, "walks", *walkCount, "how many random walks")
+	flag.Uint64Var(firstSeed, "seed", *firstSeed, "seed of the first random walk")
+	flag.DurationVar(soak, "soak", *soak, "how long to go on with random walks")
+	flag.DurationVar(shrinkTime, "shrink", *shrinkTime, "how long the first walk that breaks a promise is shrunk at most, for each")
 }
 
 // tester is what the walks of a test share.
@@ -82,8 +81,8 @@ type sums struct {
 	virtual  time.Duration
 }
 
-// Test tests a program with random walks. Each broken promise is told as a story, the first of each after it was shrunk. At the end, a table
-// says in how many walks each promise was broken.
+// Test tests a program with its trials and with random walks. Each broken promise is told as a story, in random walks the first of each
+// after it was shrunk. At the end, a table says in how many of these each promise was broken.
 func Test(t *testing.T, config Config) {
 	percent := debug.SetGCPercent(400) // A walk makes much garbage, and needs little memory.
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -91,10 +90,11 @@ func Test(t *testing.T, config Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all.command = fmt.Sprintf("go test -run='^%s$' . -%swalks=1 -%sseed=", t.Name(), flagPrefix, flagPrefix)
+	all.command = fmt.Sprintf("go test -run='^%s$/^walks$' . -walks=1 -seed=", t.Name())
 	for _, note := range all.registry.Notes() {
 		t.Log("not simulated: " + note)
 	}
+	t.Run("trials", all.testTrials)
 	start := time.Now()
 	for next := *firstSeed; next == *firstSeed || time.Since(start) < *soak && !t.Failed(); next += uint64(*walkCount) {
 		t.Run("walks", func(t *testing.T) {

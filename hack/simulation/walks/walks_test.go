@@ -160,7 +160,8 @@ func TestBrokenPromises(t *testing.T) {
 		OwnPause: {func(c *widgetController) {
 			c.resync, c.onDeletion = 0, func(*widgetController, any) {}
 		}, script{steps: create, probes: probeOf("changes that are refused, and then a deletion")}},
-		NotLast: {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
+		Terminates: {func(c *widgetController) { c.lingers = time.Minute }, script{steps: create, probes: probeOf("a termination while lists are refused")}},
+		NotLast:    {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
 		OwnWrites: {func(c *widgetController) {
 			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
 				result, err := c.createOrUpdate(ctx, widget, configMap)

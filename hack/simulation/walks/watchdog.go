@@ -17,7 +17,7 @@ const hangTime = 2 * time.Minute
 
 // watchdog ends the test if a walk hangs, and says why. While a goroutine waits for a mutex whose holder sleeps, virtual time does not pass:
 // no timeout of the walk itself would ever end it. moments counts those that have passed. It has to be called outside of a bubble.
-func watchdog(seed uint64, s *story, moments *atomic.Int64) (stop func()) {
+func watchdog(name string, s *story, moments *atomic.Int64) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
 		for last := int64(-1); ; {
@@ -28,8 +28,8 @@ func watchdog(seed uint64, s *story, moments *atomic.Int64) (stop func()) {
 			}
 			now := moments.Load()
 			if now == last {
-				panic(fmt.Sprintf("the walk of seed %d hangs: virtual time does not pass while these goroutines wait for a mutex, or run:\n%s\n%s",
-					seed, strings.Join(waiting(stacks()), "\n\n"), s.last(maxStack)))
+				panic(fmt.Sprintf("%s hangs: virtual time does not pass while these goroutines wait for a mutex, or run:\n%s\n%s",
+					name, strings.Join(waiting(stacks()), "\n\n"), s.last(maxStack)))
 			}
 			last = now
 		}

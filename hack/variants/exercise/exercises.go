@@ -42,7 +42,7 @@ func exercises(root string) ([]exercise, error) {
 			prepare:  func(dir string) error { return diff.Apply(dir, v.Diff) },
 			solution: reversed(v.Diff),
 			commands: [][]string{
-				{"test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=50"},
+				{"test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"},
 				{"test", "-count=1", "-run=" + pattern, "./" + strings.TrimPrefix(v.Test.Package, ".")},
 			},
 			explanation: fmt.Sprintf("%s.\nThe promise to users: %s", v.Title, v.Promise),
