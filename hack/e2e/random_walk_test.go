@@ -18,11 +18,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"k8s.io/sample-controller/hack/cluster"
 	"k8s.io/sample-controller/hack/cluster/faults"
-	simulation "k8s.io/sample-controller/hack/simulation/foos"
+	"k8s.io/sample-controller/hack/simulation/foos"
 )
 
 var (
@@ -31,9 +30,8 @@ var (
 )
 
 const (
-	walkSteps, walkFoos = 120, 6
-	walkNames           = 7 // few, so that Foos often have the same deploymentName
-	walkResyncPeriod    = 5 * time.Second
+	walkSteps        = 120
+	walkResyncPeriod = 5 * time.Second
 	// eventRetryDelay bounds the time until an event is sent again after an error.
 	eventRetryDelay = 10 * time.Second
 	// relistDelay is how long after several outages a Reflector lists at the latest: it waits for up to 30 s, and with jitter twice as long.
@@ -196,58 +194,22 @@ func injectFaults(t *testing.T, instances []*instance, seed uint64) (stop func()
 // logStep logs a step of a random walk with its time, for the analysis of failures.
 func logStep(t *testing.T, step string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), step) }
 
-// act performs a random user action, and reports whether the API server has responded. If its Foo does not exist, it is created.
+// act performs a random user action, and reports whether the API server has responded.
 func act(t *testing.T, random *rand.Rand, namespace string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	foos, deployments := sampleClient.SamplecontrollerV1alpha1().Foos(namespace), kubeClient.AppsV1().Deployments(namespace)
-	name, deploymentName := fmt.Sprintf("foo-%d", random.IntN(walkFoos)), fmt.Sprintf("deployment-%d", random.IntN(walkNames))
-	replicas := random.Int32N(4) // 0 in a new Foo leaves them to the Deployment.
-	policies := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
-	deletion := metav1.DeleteOptions{PropagationPolicy: &policies[random.IntN(len(policies))]}
-	createFoo := func() error {
-		_, err := foos.Create(ctx, newFoo(name, deploymentName, replicas), metav1.CreateOptions{})
-		return err
+	users := foos.Users{
+		Foos: sampleClient.SamplecontrollerV1alpha1().Foos(namespace), Deployments: kubeClient.AppsV1().Deployments(namespace),
 	}
-	patchFoo := func(patch string) error {
-		_, err := foos.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if apierrors.IsNotFound(err) {
-			return createFoo()
-		}
-		return err
-	}
-	patchDeployment := func(patch string) error {
-		_, err := deployments.Patch(ctx, deploymentName, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
-	actions := []struct {
-		name string
-		do   func() error
-	}{
-		{"create Foo", createFoo},
-		{"scale Foo", func() error { return patchFoo(fmt.Sprintf(`{"spec":{"replicas":%d}}`, 1+replicas)) }},
-		{"rename Foo", func() error { return patchFoo(fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, deploymentName)) }},
-		{"delete Foo", func() error { return foos.Delete(ctx, name, deletion) }},
-		{"create Deployment", func() error {
-			_, err := deployments.Create(ctx, newDeployment(deploymentName, "other", map[string]string{"app": deploymentName}), metav1.CreateOptions{})
-			return err
-		}},
-		{"scale Deployment", func() error { return patchDeployment(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)) }},
-		{"edit Deployment", func() error {
-			return patchDeployment(`{"metadata":{"labels":{"controller":"other"}},"spec":{"template":{"spec":{"containers":[{"name":"nginx","image":"other"}]}}}}`)
-		}},
-		{"orphan Deployment", func() error { return patchDeployment(`{"metadata":{"ownerReferences":null}}`) }},
-		{"delete Deployment", func() error { return deployments.Delete(ctx, deploymentName, deletion) }},
-	}
-	action := actions[random.IntN(len(actions))]
-	err := action.do()
-	logStep(t, fmt.Sprintf("%s, %s, %s, %d replicas: %v", action.name, name, deploymentName, replicas, err))
+	action, target := foos.Actions[random.IntN(len(foos.Actions))], foos.NewTarget(random)
+	err := action.Do(ctx, users, target)
+	logStep(t, fmt.Sprintf("%s, %s: %v", action.Name, target, err))
 	return err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown
 }
 
 // checkConverged returns an error unless all Foos are Ready or report a name conflict, and no other Foo controls a Deployment.
 func checkConverged(t *testing.T, namespace string) error {
-	foos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(t.Context(), metav1.ListOptions{})
+	allFoos, err := sampleClient.SamplecontrollerV1alpha1().Foos(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -255,7 +217,7 @@ func checkConverged(t *testing.T, namespace string) error {
 	if err != nil {
 		return err
 	}
-	if _, differs := simulation.JudgeState(foos.Items, deployments.Items); differs != "" {
+	if _, differs := foos.JudgeState(allFoos.Items, deployments.Items); differs != "" {
 		return errors.New(differs)
 	}
 	return nil

@@ -87,6 +87,7 @@ func (r *Resource) know() {
 	r.hasGeneration = slices.Contains(withGeneration, name)
 	r.createOnUpdate = slices.Contains(createdOnUpdate, name)
 	r.conditional = slices.Contains(conditionallyUpdated, name)
+	r.returnsDeleted = r.Group == "storage.k8s.io" || slices.Contains(returnedWhenDeleted, name)
 	r.Fields = selectableFields[name]
 }
 
@@ -103,6 +104,8 @@ var (
 		endpoints events limitranges services leases.coordination.k8s.io events.events.k8s.io
 		roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io
 		clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io`)
+	returnedWhenDeleted = strings.Fields(`
+		pods services serviceaccounts podtemplates resourcequotas persistentvolumes persistentvolumeclaims replicationcontrollers`)
 	conditionallyUpdated = strings.Fields(`
 		leases.coordination.k8s.io poddisruptionbudgets.policy runtimeclasses.node.k8s.io csidrivers.storage.k8s.io csinodes.storage.k8s.io
 		volumeattachments.storage.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io

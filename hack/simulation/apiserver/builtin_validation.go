@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,14 +63,12 @@ func (resource *Resource) validateImmutable(found, o *Object) (invalid field.Err
 			}
 		}
 	}
-	if name == "services" && text(found, "spec", "type") == text(o, "spec", "type") {
-		paths = append(paths, "spec.clusterIP")
+	if ip := value(found, "spec", "clusterIP"); name == "services" && text(found, "spec", "type") == text(o, "spec", "type") &&
+		ip != value(o, "spec", "clusterIP") {
+		invalid = append(invalid, field.Invalid(field.NewPath("spec", "clusterIPs").Index(0), value(o, "spec", "clusterIPs"), "may not change once set"))
 	}
 	if name == "jobs.batch" && (value(found, "spec", "suspend") != true || value(found, "status", "startTime") != nil) {
 		paths = append(paths, "spec.template")
-	}
-	if name == "pods" && !equality.Semantic.DeepEqual(withoutImages(found), withoutImages(o)) {
-		invalid = append(invalid, field.Forbidden(field.NewPath("spec"), "pod updates may not change fields of containers other than the image"))
 	}
 	if (name == "configmaps" || name == "secrets") && value(found, "immutable") == true {
 		for _, f := range []string{"immutable", "data", "binaryData"} {
@@ -78,10 +77,34 @@ func (resource *Resource) validateImmutable(found, o *Object) (invalid field.Err
 			}
 		}
 	}
+	var changed []*field.Path
 	for _, p := range paths {
 		path := strings.Split(p, ".")
-		if after := value(o, path...); !equality.Semantic.DeepEqual(value(found, path...), after) {
-			invalid = append(invalid, field.Invalid(field.NewPath(path[0], path[1:]...), after, apivalidation.FieldImmutableErrorMsg))
+		if after, at := value(o, path...), field.NewPath(path[0], path[1:]...); !equality.Semantic.DeepEqual(value(found, path...), after) {
+			changed = append(changed, at)
+			invalid = append(invalid, field.Invalid(at, after, apivalidation.FieldImmutableErrorMsg))
+		}
+	}
+	switch {
+	case name == "pods" && (len(changed) > 0 || !equality.Semantic.DeepEqual(withoutImages(found), withoutImages(o))):
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"), podUpdate)}
+	case len(changed) > 0 && name == "priorityclasses.scheduling.k8s.io":
+		return field.ErrorList{field.Forbidden(changed[0], "may not be changed in an update.")}
+	}
+	return invalid
+}
+
+// podUpdate is what the API server says about updates of Pods, before it shows the difference.
+const podUpdate = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
+	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` " +
+	"(allow it to be set to 1 if it was previously negative)"
+
+// validateFinalizers checks that the finalizers of a new built-in object are qualified, or known.
+func validateFinalizers(o *Object, path *field.Path) (invalid field.ErrorList) {
+	known := []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, string(corev1.FinalizerKubernetes)}
+	for i, finalizer := range o.GetFinalizers() {
+		if !strings.Contains(finalizer, "/") && !slices.Contains(known, finalizer) {
+			invalid = append(invalid, field.Invalid(path.Index(i), finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 	}
 	return invalid
@@ -126,7 +149,11 @@ func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
 		}
 		invalid = append(invalid, validatePod(value(o, "spec", "template", "spec"), spec.Child("template", "spec"), "Always")...)
 	case "jobs.batch":
-		invalid = append(invalid, validatePod(value(o, "spec", "template", "spec"), spec.Child("template", "spec"), "OnFailure", "Never")...)
+		template := spec.Child("template", "spec")
+		if text(o, "spec", "template", "spec", "restartPolicy") == "Always" {
+			invalid = append(invalid, field.Required(template.Child("restartPolicy"), `valid values: "OnFailure", "Never"`))
+		}
+		invalid = append(invalid, validatePod(value(o, "spec", "template", "spec"), template, "Always", "OnFailure", "Never")...)
 	case "pods":
 		invalid = append(invalid, validatePod(o.Object["spec"], spec, "Always", "OnFailure", "Never")...)
 	case "services":
@@ -143,21 +170,21 @@ func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
 }
 
 // validateSelector checks that a workload selects the Pods that it makes.
-func validateSelector(o *Object, spec *field.Path) field.ErrorList {
-	selector := &metav1.LabelSelector{}
-	content, _ := value(o, "spec", "selector").(map[string]any)
-	if len(content) == 0 {
-		return field.ErrorList{field.Required(spec.Child("selector"), "")}
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
-		return field.ErrorList{field.Invalid(spec.Child("selector"), content, err.Error())}
+func validateSelector(o *Object, spec *field.Path) (invalid field.ErrorList) {
+	at, of := spec.Child("selector"), strings.ToLower(strings.Replace(o.GetKind(), "ReplicaSet", "Deployment", 1)) // This is how it is.
+	selector, content := &metav1.LabelSelector{}, value(o, "spec", "selector")
+	if content, isObject := content.(map[string]any); !isObject {
+		selector = nil
+		invalid = append(invalid, field.Required(at, ""))
+	} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
+		return field.ErrorList{field.Invalid(at, content, err.Error())}
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return field.ErrorList{field.Invalid(spec.Child("selector"), content, err.Error())}
+		return field.ErrorList{field.Invalid(at, content, err.Error())}
 	}
-	if parsed.Empty() {
-		return field.ErrorList{field.Invalid(spec.Child("selector"), content, "empty selector is invalid")}
+	if parsed.Empty() && selector != nil {
+		invalid = append(invalid, field.Invalid(at, content, "empty selector is invalid for "+of))
 	}
 	set := labels.Set{}
 	inTemplate, _ := value(o, "spec", "template", "metadata", "labels").(map[string]any)
@@ -165,9 +192,9 @@ func validateSelector(o *Object, spec *field.Path) field.ErrorList {
 		set[label] = fmt.Sprint(v)
 	}
 	if !parsed.Matches(set) {
-		return field.ErrorList{field.Invalid(spec.Child("template", "metadata", "labels"), inTemplate, "`selector` does not match template `labels`")}
+		invalid = append(invalid, field.Invalid(spec.Child("template", "metadata", "labels"), inTemplate, "`selector` does not match template `labels`"))
 	}
-	return nil
+	return invalid
 }
 
 // validatePod checks the containers and the restart policy in the spec of a Pod.

@@ -9,7 +9,14 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	internalversionscheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	internalversionvalidation "k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -34,10 +41,8 @@ func (resource *Resource) check(r *Request) error {
 			return notSimulated("parameter %s=%s of %s", name, strings.Join(values, ","), r.Verb)
 		}
 	}
-	switch v := r.Query.Get("fieldValidation"); v {
-	case "", "Ignore", "Warn", "Strict":
-	default:
-		return apierrors.NewBadRequest("fieldValidation " + v)
+	if err := r.checkOptions(); err != nil {
+		return err
 	}
 	if resource.Namespaced && r.Namespace == "" && r.Verb != "list" && r.Verb != "watch" || !resource.Namespaced && r.Namespace != "" {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, r.Resource, r.Name, "its scope is another one", 0, true)
@@ -48,7 +53,10 @@ func (resource *Resource) check(r *Request) error {
 	isServed := r.Subresource == "status" && resource.HasStatus || r.Subresource == "scale" && resource.scale != nil ||
 		r.Subresource == "finalize" && r.Resource == namespaces
 	if !isServed && (r.Subresource == "status" || r.Subresource == "scale") {
-		return apierrors.NewNotFound(r.Resource, r.Name)
+		if resource.IsCustom {
+			return apierrors.NewNotFound(r.Resource, r.Name)
+		}
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	}
 	if !isServed {
 		return notSimulated("subresource %s of %s", r.Subresource, r.Resource)
@@ -59,7 +67,39 @@ func (resource *Resource) check(r *Request) error {
 	return nil
 }
 
-// invalidOptions is the error of options that contradict each other.
-func invalidOptions(kind string, err *field.Error) error {
-	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", field.ErrorList{err})
+// checkOptions checks the options of a write, but those of a deletion.
+func (r *Request) checkOptions() error {
+	manager, validation := r.Query.Get("fieldManager"), r.Query.Get("fieldValidation")
+	switch r.Verb {
+	case "create":
+		options := &metav1.CreateOptions{FieldManager: manager, FieldValidation: validation}
+		return invalidOptions("CreateOptions", metav1validation.ValidateCreateOptions(options))
+	case "update":
+		options := &metav1.UpdateOptions{FieldManager: manager, FieldValidation: validation}
+		return invalidOptions("UpdateOptions", metav1validation.ValidateUpdateOptions(options))
+	case "patch":
+		options := &metav1.PatchOptions{FieldManager: manager, FieldValidation: validation}
+		if r.Query.Has("force") {
+			options.Force = new(r.Query.Get("force") == "true")
+		}
+		return invalidOptions("PatchOptions", metav1validation.ValidatePatchOptions(options, r.PatchType))
+	}
+	return nil
+}
+
+// listOptions returns the options of a list, of a watch or of the deletion of a collection.
+func (r *Request) listOptions() (*internalversion.ListOptions, error) {
+	options := &internalversion.ListOptions{LabelSelector: labels.Everything(), FieldSelector: fields.Everything()}
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.Query, metav1.SchemeGroupVersion, options); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return options, invalidOptions("ListOptions", internalversionvalidation.ValidateListOptions(options, true))
+}
+
+// invalidOptions is the error of options that are invalid, or nil.
+func invalidOptions(kind string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", errs)
 }

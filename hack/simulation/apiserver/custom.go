@@ -36,6 +36,7 @@ func custom(crd *Object) (r *Resource, notes []string, err error) {
 		return nil, nil, err
 	}
 	if n := strings.Count(string(encode(r.Schema)), `"x-kubernetes-validations"`); n > 0 {
+		r.hasRules = true
 		notes = append(notes, fmt.Sprintf("%s: CEL rules (x-kubernetes-validations) of %d fields are not evaluated", crd.GetName(), n))
 	}
 	return r, notes, nil

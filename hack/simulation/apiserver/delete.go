@@ -5,16 +5,16 @@ package apiserver
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -26,17 +26,25 @@ func (s *Server) delete(r *Request, resource *Resource, found *Object) (*Object,
 		return nil, err
 	}
 	if p := options.Preconditions; p != nil {
-		if p.UID != nil && *p.UID != found.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion() {
-			of := schema.GroupResource{Group: r.Resource.Group, Resource: resource.Kind.Kind} // This is how it is.
-			return nil, apierrors.NewConflict(of, r.Name, errors.New("the precondition failed"))
+		of := schema.GroupResource{Group: r.Resource.Group, Resource: resource.Kind.Kind} // This is how it is.
+		if uid := found.GetUID(); p.UID != nil && *p.UID != uid {
+			return nil, apierrors.NewConflict(of, r.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+				"The object might have been deleted and then recreated", *p.UID, uid))
+		}
+		if version := found.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != version {
+			return nil, apierrors.NewConflict(of, r.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
+				"ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, version))
 		}
 	}
 	deleted := found.DeepCopy()
 	deleted.SetFinalizers(resource.finalizersOf(found, options.PropagationPolicy))
 	grace := gracePeriod(resource, found, options.GracePeriodSeconds)
 	if isReleased(deleted) && grace == 0 {
-		s.commit(Change{Type: watch.Deleted, Request: r, Old: found, New: deleted})
-		return success(resource, found), nil
+		if r.Resource == pods {
+			found = s.endPod(r, found)
+			deleted = found.DeepCopy()
+		}
+		return success(resource, s.commit(Change{Type: watch.Deleted, Request: r, Old: found, New: deleted})), nil
 	}
 	if before := found.GetDeletionGracePeriodSeconds(); found.GetDeletionTimestamp() != nil && (before == nil || *before <= grace) {
 		if slices.Equal(deleted.GetFinalizers(), found.GetFinalizers()) {
@@ -55,6 +63,18 @@ func (s *Server) delete(r *Request, resource *Resource, found *Object) (*Object,
 	return s.commit(Change{Type: watch.Modified, Request: r, Old: found, New: deleted}), nil
 }
 
+// endPod gives a Pod that is deleted no time any more, as watches see before it is gone.
+func (s *Server) endPod(r *Request, found *Object) *Object {
+	ended := found.DeepCopy()
+	if found.GetDeletionTimestamp() == nil {
+		ended.SetGeneration(found.GetGeneration() + 1)
+	}
+	ended.SetDeletionTimestamp(new(metav1.Now()))
+	ended.SetDeletionGracePeriodSeconds(new(int64))
+	return s.commit(Change{Type: watch.Modified, Request: r, Old: found, New: ended})
+}
+
+// deleteOptions returns the options of a deletion.
 func (r *Request) deleteOptions() (options metav1.DeleteOptions, err error) {
 	if len(r.Body) > 0 {
 		err = json.Unmarshal(r.Body, &options)
@@ -66,15 +86,9 @@ func (r *Request) deleteOptions() (options metav1.DeleteOptions, err error) {
 	}
 	//lint:ignore SA1019 It is refused.
 	if len(options.DryRun) > 0 || options.OrphanDependents != nil || options.IgnoreStoreReadErrorWithClusterBreakingPotential != nil {
-		return options, notSimulated("the options %+v of a deletion", options)
+		return options, notSimulated("one of these options of a deletion: %s", encode(options))
 	}
-	policies := []metav1.DeletionPropagation{
-		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
-	}
-	if p := options.PropagationPolicy; p != nil && !slices.Contains(policies, *p) {
-		return options, invalidOptions("DeleteOptions", field.NotSupported(field.NewPath("propagationPolicy"), *p, policies))
-	}
-	return options, nil
+	return options, invalidOptions("DeleteOptions", metav1validation.ValidateDeleteOptions(&options))
 }
 
 // finalizersOf returns the finalizers of an object that is deleted, with that of its propagation policy for the garbage collector.
@@ -124,10 +138,14 @@ func isGraceful(o *Object) bool {
 	return grace != nil && *grace > 0
 }
 
+// success is the response to a deletion.
 func success(resource *Resource, deleted *Object) *Object {
 	details := map[string]any{"name": deleted.GetName(), "kind": resource.Resource, "uid": string(deleted.GetUID())}
 	if resource.Group != "" {
 		details["group"] = resource.Group
+	}
+	if resource.returnsDeleted {
+		return deleted
 	}
 	return &Object{Object: map[string]any{
 		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": metav1.StatusSuccess, "details": details,

@@ -109,6 +109,11 @@ func TestBlockedOwner(t *testing.T) {
 				t.Errorf("%s is %v", waiting.GetName(), found)
 			}
 		}
+		for o, want := range map[*Object]string{o: "[foregroundDeletion]", child: "[foregroundDeletion]", other: "[example.com/a]"} {
+			if got := fmt.Sprint(c.get(o).GetFinalizers()); got != want { // What has no dependents waits for none.
+				t.Errorf("%s has the finalizers %s, want %s", o.GetName(), got, want)
+			}
+		}
 		c.merge(grandchild, "metadata: {finalizers: null}")
 		advance(time.Minute)
 		if c.get(o) != nil || c.get(child) != nil || c.get(other) == nil {
@@ -148,9 +153,9 @@ func TestPreconditions(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 		o := c.create(widget)
 		other, version := metav1.NewUIDPreconditions("other"), o.GetResourceVersion()
-		for _, preconditions := range []*metav1.Preconditions{other, {ResourceVersion: new("1")}} {
+		for part, preconditions := range map[string]*metav1.Preconditions{"UID": other, "ResourceVersion": {ResourceVersion: new("1")}} {
 			err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: preconditions})
-			expectError(t, err, metav1.StatusReasonConflict, "")
+			expectError(t, err, metav1.StatusReasonConflict, "the "+part+" in the precondition")
 		}
 		err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(o.GetUID()), ResourceVersion: &version}})
 		expectError(t, err, "", "")
@@ -185,6 +190,29 @@ func TestDeleteCollection(t *testing.T) {
 			t.Errorf("they are %v and %v", c.get(a), c.get(b))
 		}
 	})
+}
+
+// TestDeleted has what a deletion responds with, and how many changes it makes: a Pod is given no time any more before it is gone.
+func TestDeleted(t *testing.T) {
+	for text, want := range map[string]struct {
+		kind    string
+		changes int64
+	}{
+		configMap: {"Status", 1}, widget: {"Status", 1}, service: {"Service", 1},
+		strings.Replace(pod, "containers", "schedulingGates: [{name: x}], containers", 1): {"Pod", 2},
+	} {
+		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+			o := c.create(text)
+			advance(time.Second)
+			before := c.ResourceVersion()
+			deleted, err := c.Client("tester").Do(&Request{
+				Verb: "delete", Resource: c.ForKind(o.GroupVersionKind().GroupKind()).GroupResource(), Namespace: "default", Name: "a",
+			})
+			if err != nil || deleted.GetKind() != want.kind || c.ResourceVersion()-before != want.changes {
+				t.Errorf("%d changes, and %v, %v, want %+v", c.ResourceVersion()-before, deleted, err, want)
+			}
+		})
+	}
 }
 
 // TestGracefulDeletion has a Pod that runs: it is there until it has ended. One that is not scheduled is deleted at once.

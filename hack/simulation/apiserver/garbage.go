@@ -77,12 +77,17 @@ func (g *graph) collect(o *Object) error {
 			Preconditions:     metav1.NewUIDPreconditions(string(o.GetUID())),
 			PropagationPolicy: new(metav1.DeletePropagationBackground),
 		}
-		if deleting > 0 { // Its owner waits for its dependents, too.
+		if deleting > 0 && g.hasDependents(o) { // Its owner waits for its dependents, too.
 			options.PropagationPolicy = new(metav1.DeletePropagationForeground)
 		}
 		return client.Delete(o, options)
 	}
 	return nil
+}
+
+// hasDependents reports whether an object owns others. Workloads do: there are none only in the simulation.
+func (g *graph) hasDependents(o *Object) bool {
+	return g.dependents[o.GetUID()] > 0 || slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind())
 }
 
 // owners returns the owner references of an object that keep it, and how many are to owners that are absent or are deleted in the

@@ -6,12 +6,14 @@ package apiserver
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,27 +28,36 @@ type continuation struct {
 
 // list returns a list. One that may come from a cache is older than the newest state by a number of changes. The lock is held.
 func (s *Server) list(r *Request, resource *Resource, staleness int64) (*Object, error) {
-	selects, err := r.selector(resource)
+	options, err := r.listOptions()
 	if err != nil {
 		return nil, err
 	}
-	from, limit, err := s.listed(r, staleness)
+	selects, err := r.selector(resource, options)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.listed(options, staleness)
 	if err != nil {
 		return nil, err
 	}
 	list := unstructured.UnstructuredList{Object: map[string]any{}, Items: []Object{}}
 	list.SetGroupVersionKind(resource.Kind.GroupVersion().WithKind(resource.Kind.Kind + "List"))
 	list.SetResourceVersion(strconv.FormatInt(from.ResourceVersion, 10))
+	after, remaining := from.After, int64(0)
 	for _, o := range sorted(s.at(r.Resource, from.ResourceVersion), "") {
-		key := keyOf(o)
 		switch {
-		case compareKeys(key, from.After) <= 0 || !selects(o):
-		case limit > 0 && len(list.Items) == limit:
-			from.After = keyOf(&list.Items[limit-1])
-			list.SetContinue(base64.RawURLEncoding.EncodeToString(encode(from)))
-			return &Object{Object: list.UnstructuredContent()}, nil
+		case compareKeys(keyOf(o), after) <= 0 || !selects(o):
+		case options.Limit > 0 && len(list.Items) == int(options.Limit):
+			remaining++
 		default:
 			list.Items = append(list.Items, *resource.item(o))
+			from.After = keyOf(o)
+		}
+	}
+	if remaining > 0 {
+		list.SetContinue(base64.RawURLEncoding.EncodeToString(encode(from)))
+		if options.LabelSelector.Empty() && options.FieldSelector.Empty() {
+			list.SetRemainingItemCount(&remaining)
 		}
 	}
 	return &Object{Object: list.UnstructuredContent()}, nil
@@ -63,40 +74,34 @@ func (resource *Resource) item(o *Object) *Object {
 	return &Object{Object: content}
 }
 
-// listed returns the state that is to be listed, and the limit, which is 0 if there is none.
-func (s *Server) listed(r *Request, staleness int64) (from continuation, limit int, err error) {
+// listed returns the state that is to be listed.
+func (s *Server) listed(options *internalversion.ListOptions, staleness int64) (from continuation, err error) {
 	from.ResourceVersion = s.resourceVersion
-	if text := r.Query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return from, 0, apierrors.NewBadRequest("invalid limit " + text)
+	if options.Continue != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(options.Continue)
+		if err == nil {
+			err = json.Unmarshal(raw, &from)
 		}
-	}
-	if token := r.Query.Get("continue"); token != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(token)
-		if err != nil || json.Unmarshal(raw, &from) != nil {
-			return from, 0, apierrors.NewBadRequest("continue key is not valid")
+		if err != nil {
+			return from, apierrors.NewBadRequest("invalid continue token: continue key is not valid: " + err.Error())
 		}
-		return from, limit, s.isKnown(from.ResourceVersion)
+		if v := options.ResourceVersion; v != "" && v != "0" {
+			return from, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		return from, s.isKnown(from.ResourceVersion)
 	}
-	version := r.Query.Get("resourceVersion")
-	asked, err := parseVersion(version)
-	if err != nil {
-		return from, 0, err
-	}
-	switch match := r.Query.Get("resourceVersionMatch"); {
-	case match != "" && version == "":
-		return from, 0, invalidOptions("ListOptions", field.Forbidden(field.NewPath("resourceVersionMatch"), "needs a resourceVersion"))
-	case match == string(metav1.ResourceVersionMatchExact):
+	asked, err := parseVersion(options.ResourceVersion)
+	switch {
+	case err != nil:
+		return from, apierrors.NewBadRequest("invalid resource version: " + err.Error())
+	case asked > s.resourceVersion:
+		return from, s.tooLarge(asked)
+	case options.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 		from.ResourceVersion = asked
-	case match != "" && match != string(metav1.ResourceVersionMatchNotOlderThan):
-		return from, 0, apierrors.NewBadRequest("invalid resourceVersionMatch " + match)
-	case version != "":
+	case options.ResourceVersion != "":
 		from.ResourceVersion = min(max(s.resourceVersion-staleness, s.compacted, asked), s.resourceVersion)
 	}
-	if asked > s.resourceVersion {
-		return from, 0, tooLarge()
-	}
-	return from, limit, s.isKnown(from.ResourceVersion)
+	return from, s.isKnown(from.ResourceVersion)
 }
 
 // isKnown returns an error if the state at a resourceVersion is not known any more.
@@ -111,16 +116,16 @@ func parseVersion(version string) (int64, error) {
 	if version == "" {
 		return 0, nil
 	}
-	parsed, err := strconv.ParseInt(version, 10, 64)
-	if err != nil || parsed < 0 {
-		return 0, apierrors.NewBadRequest("invalid resource version " + version)
+	parsed, err := strconv.ParseUint(version, 10, 63)
+	if err != nil {
+		return 0, field.Invalid(field.NewPath("resourceVersion"), version, err.Error())
 	}
-	return parsed, nil
+	return int64(parsed), nil
 }
 
 // tooLarge is the error for a resourceVersion that the API server has not seen.
-func tooLarge() error {
-	err := apierrors.NewTimeoutError("Too large resource version", 1)
+func (s *Server) tooLarge(version int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.resourceVersion), 1)
 	err.ErrStatus.Code = http.StatusGatewayTimeout
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return err

@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -113,9 +113,6 @@ func (s *Server) apply(r *Request, resource *Resource, found *Object) (*Object, 
 	if err != nil {
 		return nil, err
 	}
-	if r.Query.Get("fieldManager") == "" {
-		return nil, invalidOptions("PatchOptions", field.Required(field.NewPath("fieldManager"), "is required for apply patch"))
-	}
 	live, unknown, err := resource.live(r, applied, found)
 	if err != nil {
 		return nil, err
@@ -141,15 +138,16 @@ func (s *Server) apply(r *Request, resource *Resource, found *Object) (*Object, 
 
 // live returns what is applied to: what was found, without its unknown field, or an empty object.
 func (resource *Resource) live(r *Request, applied, found *Object) (live *Object, unknown any, err error) {
-	if found == nil && applied.GetUID() != "" {
-		return nil, nil, noSuchUID(r)
+	if uid := applied.GetUID(); found == nil && uid != "" {
+		return nil, nil, apierrors.NewConflict(r.Resource, r.Name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	}
 	if found == nil {
 		applied.SetResourceVersion("")
 		live, err = resource.empty()
 		return live, nil, err
 	}
-	if err := preconditions(r, applied, found); err != nil {
+	if err := resource.preconditions(r, applied, found); err != nil {
 		return nil, nil, err
 	}
 	live = found.DeepCopy()

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -28,6 +31,9 @@ func (resource *Resource) normalize(r *Request, o, found *Object) error {
 		into, content = reflect.New(reflect.TypeOf(resource.goType)).Interface(), o.Object
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, into, isStrict); err != nil {
+		if r.PatchType != types.StrategicMergePatchType { // The API server decodes all others from JSON.
+			err = cmp.Or(utiljson.Unmarshal(encode(content), into), err)
+		}
 		return resource.decodingError(r, err)
 	}
 	if !resource.IsCustom {
@@ -44,7 +50,7 @@ func (resource *Resource) normalize(r *Request, o, found *Object) error {
 	o.Object["metadata"] = content
 	pruned := prune(o.Object, resource.Schema, "")
 	if isStrict && len(pruned) > 0 {
-		return resource.decodingError(r, errors.New("strict decoding error: unknown field "+strings.Join(pruned, ", unknown field ")))
+		return resource.decodingError(r, errors.New(`strict decoding error: unknown field `+`"`+strings.Join(pruned, `", unknown field "`)+`"`))
 	}
 	applyDefaults(o.Object, resource.Schema)
 	return nil

@@ -21,14 +21,15 @@ func (s *Server) patch(r *Request, resource *Resource, found *Object) (*Object, 
 	if r.IsApply() {
 		return s.apply(r, resource, found)
 	}
-	if r.Query.Has("force") {
-		return nil, invalidOptions("PatchOptions", field.Forbidden(field.NewPath("force"), "may not be specified for non-apply patch"))
-	}
 	patched, err := r.patched(found, resource.goType)
 	if err != nil {
 		return nil, err
 	}
-	if kind := patched.GroupVersionKind(); kind != resource.Kind {
+	if kind := patched.GroupVersionKind(); kind != resource.Kind && resource.IsCustom {
+		return nil, apierrors.NewInvalid(kind.GroupKind(), r.Name, field.ErrorList{
+			field.Invalid(field.NewPath("kind"), kind.Kind, "must be "+resource.Kind.Kind),
+		})
+	} else if kind != resource.Kind {
 		return nil, resource.decodingError(r, fmt.Errorf("the kind is %s", kind))
 	}
 	return s.update(r, resource, found, patched)
@@ -51,12 +52,18 @@ func (r *Request) patched(o *Object, goType any) (*Object, error) {
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 	case r.PatchType == types.MergePatchType:
+		if err := json.Unmarshal(r.Body, &map[string]any{}); err != nil {
+			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
+		}
 		patched, err = jsonpatch.MergePatch(original, r.Body)
 	case r.PatchType == types.StrategicMergePatchType && goType != nil:
 		patched, err = strategicpatch.StrategicMergePatch(original, r.Body, goType)
 	default:
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, r.Verb, r.Resource, r.Name,
-			"patches of type "+string(r.PatchType), 0, true)
+		err := apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "", 0, false)
+		err.ErrStatus.Details = nil
+		err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: " +
+			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+		return nil, err
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())

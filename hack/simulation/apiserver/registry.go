@@ -25,10 +25,12 @@ type Resource struct {
 	Fields     []string       // what field selectors can select, beside the name and the namespace
 
 	scale          *scalePaths
-	goType         any // the zero value of the Go type of a built-in kind
+	hasRules       bool // The schema has rules in CEL, which are not evaluated.
+	goType         any  // the zero value of the Go type of a built-in kind
 	hasGeneration  bool
 	createOnUpdate bool // An update creates an object that does not exist.
 	conditional    bool // An update needs a resourceVersion.
+	returnsDeleted bool // A deletion returns the object, not a Status.
 	validator      *validate.SchemaValidator
 	converter      managedfields.TypeConverter
 	managers       map[string]*managedfields.FieldManager // by subresource

@@ -9,29 +9,26 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // selector returns what a list, a watch or the deletion of a collection selects.
-func (r *Request) selector(resource *Resource) (selects func(*Object) bool, err error) {
-	byLabel, err := labels.Parse(r.Query.Get("labelSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	byField, err := fields.ParseSelector(r.Query.Get("fieldSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	for _, required := range byField.Requirements() {
-		if required.Field != "metadata.name" && required.Field != "metadata.namespace" && !slices.Contains(resource.Fields, required.Field) {
-			return nil, apierrors.NewBadRequest("field label not supported: " + required.Field)
+func (r *Request) selector(resource *Resource, options *internalversion.ListOptions) (selects func(*Object) bool, err error) {
+	for _, required := range options.FieldSelector.Requirements() {
+		switch name := required.Field; {
+		case name == "metadata.name", name == "metadata.namespace", slices.Contains(resource.Fields, name):
+		case len(resource.Fields) > 0 || resource.IsCustom:
+			return nil, apierrors.NewBadRequest("field label not supported: " + name)
+		default:
+			return nil, apierrors.NewBadRequest(fmt.Sprintf(
+				`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, name))
 		}
 	}
 	return func(o *Object) bool {
-		return (r.Namespace == "" || o.GetNamespace() == r.Namespace) && byLabel.Matches(labels.Set(o.GetLabels())) &&
-			byField.Matches(fieldsOf{o})
+		return (r.Namespace == "" || o.GetNamespace() == r.Namespace) && options.LabelSelector.Matches(labels.Set(o.GetLabels())) &&
+			options.FieldSelector.Matches(fieldsOf{o})
 	}, nil
 }
 

@@ -6,11 +6,13 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 )
@@ -24,8 +26,14 @@ func (resource *Resource) validate(found, o *Object) field.ErrorList {
 	} else {
 		invalid = apivalidation.ValidateObjectMetaAccessorUpdate(o, found, metadata)
 	}
+	if resource.IsCustom && found != nil {
+		invalid = append(invalid, invalid...) // The API server says it twice.
+	}
 	if resource.IsCustom {
 		return append(invalid, resource.validateCustom(found, o)...)
+	}
+	if found == nil {
+		invalid = append(invalid, validateFinalizers(o, metadata.Child("finalizers"))...)
 	}
 	return append(append(invalid, resource.validateBuiltIn(o)...), resource.validateImmutable(found, o)...)
 }
@@ -57,13 +65,78 @@ func (resource *Resource) schemaErrors(o *Object) (invalid field.ErrorList) {
 	for _, err := range resource.validator.Validate(o.Object).Errors {
 		invalid = append(invalid, fieldError(err))
 	}
-	if len(invalid) > 0 {
-		return invalid
+	invalid = append(append(invalid, resource.validateScale(o)...), duplicates(nil, o.Object, resource.Schema)...)
+	blocks := []field.ErrorType{field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTypeInvalid}
+	if resource.hasRules && slices.ContainsFunc(invalid, func(err *field.Error) bool { return slices.Contains(blocks, err.Type) }) {
+		invalid = append(invalid, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
+			"correct the existing errors to complete validation"))
 	}
-	if _, err := resource.converter.ObjectToTyped(o); err != nil { // It has duplicates in a set or in a map.
-		return field.ErrorList{field.Invalid(nil, o.GetName(), err.Error())}
+	return invalid
+}
+
+// validateScale checks the numbers of replicas that the subresource scale shows.
+func (resource *Resource) validateScale(o *Object) (invalid field.ErrorList) {
+	if resource.scale == nil {
+		return nil
 	}
-	return nil
+	for _, path := range [][]string{resource.scale.spec, resource.scale.status} {
+		at := field.NewPath("." + strings.Join(path, "."))
+		n, _, err := unstructured.NestedInt64(o.Object, path...)
+		switch {
+		case err != nil:
+			invalid = append(invalid, field.Invalid(at, n, err.Error()))
+		case n < 0:
+			invalid = append(invalid, field.Invalid(at, n, "should be a non-negative integer"))
+		}
+	}
+	return invalid
+}
+
+// duplicates returns what is more than once in a list that is a set or a map.
+func duplicates(at *field.Path, value any, schema map[string]any) (invalid field.ErrorList) {
+	switch value := value.(type) {
+	case map[string]any:
+		properties, _ := schema["properties"].(map[string]any)
+		additional, _ := schema["additionalProperties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if property, ok := properties[name].(map[string]any); ok {
+				invalid = append(invalid, duplicates(at.Child(name), value[name], property)...)
+			} else if additional != nil {
+				invalid = append(invalid, duplicates(at.Key(name), value[name], additional)...)
+			}
+		}
+	case []any:
+		items, _ := schema["items"].(map[string]any)
+		seen := map[string]bool{}
+		for i, item := range value {
+			key := item
+			if schema["x-kubernetes-list-type"] == "map" {
+				key = keyOfItem(item, schema["x-kubernetes-list-map-keys"])
+			} else if schema["x-kubernetes-list-type"] != "set" {
+				key = i
+			}
+			if text := string(encode(key)); seen[text] {
+				invalid = append(invalid, field.Duplicate(at.Index(i), key))
+			} else {
+				seen[text] = true
+			}
+			invalid = append(invalid, duplicates(at.Index(i), item, items)...)
+		}
+	}
+	return invalid
+}
+
+// keyOfItem returns those fields of an item of a list that is a map which are its keys.
+func keyOfItem(item, keys any) map[string]any {
+	key := map[string]any{}
+	fields, _ := item.(map[string]any)
+	names, _ := keys.([]any)
+	for _, name := range names {
+		if name, _ := name.(string); fields[name] != nil {
+			key[name] = fields[name]
+		}
+	}
+	return key
 }
 
 // fieldError returns an error of a schema as the API server shows it.
@@ -82,7 +155,8 @@ func fieldError(err error) *field.Error {
 	case openapierrors.InvalidTypeCode:
 		return field.TypeInvalid(at, v.Value, v.Error())
 	case openapierrors.TooLongFailCode:
-		return field.TooLong(at, v.Value, -1)
+		maxLength, _ := v.Valid.(int64)
+		return field.TooLong(at, v.Value, int(maxLength))
 	case openapierrors.EnumFailCode:
 		var values []string
 		for _, value := range v.Values {

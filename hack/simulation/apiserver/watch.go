@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -159,17 +160,21 @@ func (s *Server) watched(r *Request) (version int64, selects func(*Object) bool,
 	if err := resource.check(r); err != nil {
 		return 0, nil, err
 	}
-	if selects, err = r.selector(resource); err != nil {
+	options, err := r.listOptions()
+	if err != nil {
 		return 0, nil, err
 	}
-	if version, err = parseVersion(r.Query.Get("resourceVersion")); err != nil {
+	if selects, err = r.selector(resource, options); err != nil {
 		return 0, nil, err
+	}
+	if version, err = parseVersion(options.ResourceVersion); err != nil {
+		return 0, nil, StatusError(http.StatusInternalServerError, err.Error()) // This is how it is.
 	}
 	switch isInitial := r.Query.Get("sendInitialEvents") == "true" || version == 0; {
 	case version > s.resourceVersion:
-		return 0, nil, tooLarge()
-	case !isInitial:
-		return version, selects, s.isKnown(version)
+		return 0, nil, s.tooLarge(version)
+	case !isInitial && version < s.compacted:
+		return 0, nil, apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, s.compacted+1))
 	}
 	return version, selects, nil
 }

@@ -86,6 +86,9 @@ func TestPages(t *testing.T) {
 		if err != nil || len(first.Items) != 2 || first.Continue == "" {
 			t.Fatalf("the first page is %v, %v", first, err)
 		}
+		if n := first.RemainingItemCount; n == nil || *n != 1 {
+			t.Errorf("%v remain", n)
+		}
 		if err := maps.Delete(c.ctx, "c", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +152,9 @@ func TestWatch(t *testing.T) {
 			advance(latency)
 		}
 		_, err := c.kube.CoreV1().ConfigMaps("default").Watch(c.ctx, metav1.ListOptions{ResourceVersion: "9999"})
-		expectError(t, err, metav1.StatusReasonTimeout, "Too large resource version")
+		expectError(t, err, metav1.StatusReasonTimeout, "Too large resource version: 9999, current: ")
+		_, err = c.kube.CoreV1().ConfigMaps("default").Watch(c.ctx, metav1.ListOptions{SendInitialEvents: new(true)})
+		expectError(t, err, metav1.StatusReasonInvalid, "sendInitialEvents requires")
 		c.create(widget)
 		c.merge(b, "metadata: {labels: {l: a}}")
 		c.merge(a, "metadata: {labels: {l: c}}")

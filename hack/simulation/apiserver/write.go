@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,11 +64,19 @@ func checkIdentity(r *Request, resource *Resource, o *Object) error {
 	case kind != resource.Kind:
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in the body does not match the expected %s", kind, resource.Kind))
 	case o.GetName() != r.Name:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), r.Name))
+		return checkName(r, o)
 	case o.GetNamespace() != "" && o.GetNamespace() != r.Namespace:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
+}
+
+// checkName checks that the object of a request has the name that the URL says.
+func checkName(r *Request, o *Object) error {
+	if o.GetName() == r.Name {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), r.Name))
 }
 
 // replace replaces an object with that in the body or, for some resources, creates it.
@@ -77,8 +86,8 @@ func (s *Server) replace(r *Request, resource *Resource, found *Object) (*Object
 		return nil, err
 	}
 	if found == nil {
-		if updated.GetUID() != "" {
-			return nil, noSuchUID(r)
+		if uid := updated.GetUID(); uid != "" {
+			return nil, resource.wrongUID(r, uid, "")
 		}
 		updated.SetResourceVersion("")
 		return s.insert(r, resource, updated)
@@ -86,10 +95,14 @@ func (s *Server) replace(r *Request, resource *Resource, found *Object) (*Object
 	return s.update(r, resource, found, updated)
 }
 
-// noSuchUID is the error of a write that would create an object, but says which UID it has.
-func noSuchUID(r *Request) error {
-	//lint:ignore ST1005 It is what the API server says.
-	return apierrors.NewConflict(r.Resource, r.Name, errors.New("Precondition failed: there is no object with that UID"))
+// wrongUID is the error of an update that says another UID than the object has, which has none if it does not exist.
+func (resource *Resource) wrongUID(r *Request, uid, found types.UID) error {
+	key := path.Join("/registry", resource.Resource, r.Namespace, r.Name)
+	if resource.IsCustom {
+		key = path.Join("/registry", resource.Group, resource.Resource, r.Namespace, r.Name)
+	}
+	return apierrors.NewConflict(r.Resource, r.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, "+
+		"AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s", key, uid, found))
 }
 
 // update stores an object or, with a subresource, nothing but that.
@@ -103,7 +116,7 @@ func (s *Server) update(r *Request, resource *Resource, found, updated *Object) 
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
 	}
-	if err := preconditions(r, updated, found); err != nil {
+	if err := resource.preconditions(r, updated, found); err != nil {
 		return nil, err
 	}
 	updated.SetNamespace(found.GetNamespace())
@@ -153,19 +166,17 @@ func copyField(to, from *Object, name string) {
 }
 
 // preconditions checks the resourceVersion and the UID that an object has, if any, against what was found, or nil.
-func preconditions(r *Request, o, found *Object) error {
+func (resource *Resource) preconditions(r *Request, o, found *Object) error {
 	version, uid := o.GetResourceVersion(), o.GetUID()
 	if found == nil && version+string(uid) == "" {
 		return nil
 	}
+	if found != nil && r.Verb == "update" && uid != "" && uid != found.GetUID() { // Validation rejects what a patch changes.
+		return resource.wrongUID(r, uid, found.GetUID())
+	}
 	if found == nil || version != "" && version != found.GetResourceVersion() {
 		return apierrors.NewConflict(r.Resource, r.Name, errors.New(
 			"the object has been modified; please apply your changes to the latest version and try again"))
-	}
-	if r.Verb == "update" && uid != "" && uid != found.GetUID() { // Validation rejects what a patch changes.
-		return apierrors.NewConflict(r.Resource, r.Name,
-			//lint:ignore ST1005 It is what the API server says.
-			fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, found.GetUID()))
 	}
 	return nil
 }

@@ -70,22 +70,27 @@ func TestRejectedCreation(t *testing.T) {
 		{"resource version", strings.Replace(configMap, "name: a", `name: b, resourceVersion: "1"`, 1), metav1.StatusReasonUnknown, "resourceVersion"},
 		{"type", strings.Replace(configMap, "{k: v}", "{k: 1}", 1), metav1.StatusReasonBadRequest, "cannot be handled as a ConfigMap"},
 		{"owner", strings.Replace(configMap, "name: a", "name: b, ownerReferences: [{name: x}]", 1), invalid, "ownerReferences"},
+		{"finalizer", strings.Replace(configMap, "name: a", "name: b, finalizers: [x]", 1), invalid, "fully qualified"},
 		{"no selector", strings.Replace(deployment, "selector: {matchLabels: {l: a}},", "", 1), invalid, "spec.selector"},
+		{"empty selector", strings.Replace(deployment, "{matchLabels: {l: a}}", "{}", 1), invalid, "empty selector is invalid for deployment"},
 		{"labels", strings.Replace(deployment, "labels: {l: a}", "labels: {l: b}", 1), invalid, "does not match template"},
 		{"image", strings.Replace(stateful, `, image: "c:1"`, "", 1), invalid, "image"},
 		{"replicas", strings.Replace(deployment, "selector", "replicas: -1, selector", 1), invalid, "spec.replicas"},
-		{"restart policy", strings.Replace(job, "Never", "Always", 1), invalid, "restartPolicy"},
+		{"restart policy", strings.Replace(job, "Never", "Always", 1), invalid, "restartPolicy: Required"},
 		{"lease duration", strings.Replace(lease, "holderIdentity: x", "leaseDurationSeconds: 0", 1), invalid, "leaseDurationSeconds"},
 		{"no port", strings.Replace(service, "ports: [{port: 80}]", "", 1), invalid, "spec.ports"},
 		{"required", strings.Replace(widget, "color: red", "", 1), invalid, "spec.color: Required"},
+		{"rules that are not evaluated", strings.Replace(widget, "color: red", "", 1), invalid, "some validation rules were not checked"},
+		{"length", strings.Replace(widget, "red", "red, name: abcdef", 1), invalid, "may not be more than 5"},
+		{"replicas of the schema", strings.Replace(widget, "red", "red, size: x", 1), invalid, ".spec.size accessor error"},
 		{"enum", strings.Replace(widget, "red", "pink", 1), invalid, `spec.color: Unsupported value: "pink"`},
 		{"maximum", strings.Replace(widget, "red", "red, size: 11", 1), invalid, "less than or equal to 10"},
 		{"pattern", strings.Replace(widget, "red", "red, name: A", 1), invalid, "spec.name"},
 		{"schema type", strings.Replace(widget, "red", "red, size: x", 1), invalid, "spec.size"},
-		{"set", strings.Replace(widget, "red", "red, tags: [a, a]", 1), invalid, "duplicate"},
-		{"map", strings.Replace(widget, "red", "red, parts: [{name: a}, {name: a}]", 1), invalid, "duplicate"},
+		{"set", strings.Replace(widget, "red", "red, tags: [a, a]", 1), invalid, `spec.tags[1]: Duplicate value: "a"`},
+		{"map", strings.Replace(widget, "red", "red, parts: [{name: a}, {name: a}]", 1), invalid, "spec.parts[1]: Duplicate"},
 		{"metadata of a custom resource", strings.Replace(widget, "name: a", "name: a, labels: {a: 1}", 1), metav1.StatusReasonBadRequest,
-			"cannot convert"},
+			"cannot unmarshal"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
@@ -113,7 +118,8 @@ func TestPatched(t *testing.T) {
 		{"merge", configMap, types.MergePatchType, "data: {k: null, x: z}", "", "", "", map[string]string{"data": "{x: z}"}},
 		{"strategic", deployment, types.StrategicMergePatchType, "spec: {template: {spec: {containers: [{name: d, image: d}]}}}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
-		{"strategic patch of a custom resource", widget, types.StrategicMergePatchType, "spec: {}", "", metav1.StatusReasonUnsupportedMediaType, "", nil},
+		{"strategic patch of a custom resource", widget, types.StrategicMergePatchType, "spec: {}", "", metav1.StatusReasonUnsupportedMediaType,
+			"accepted media types", nil},
 		{"annotation of a Deployment", deployment, types.MergePatchType, "metadata: {annotations: {x: z}}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
 		{"label", deployment, types.MergePatchType, "metadata: {labels: {x: z}}", "", "", "", map[string]string{"metadata.generation": "1"}},
@@ -133,6 +139,8 @@ func TestPatched(t *testing.T) {
 		{"type", deployment, types.MergePatchType, "spec: {replicas: x}", "", invalid, "patch", nil},
 		{"name", configMap, types.MergePatchType, "metadata: {name: b}", "", metav1.StatusReasonBadRequest, "does not match", nil},
 		{"kind", configMap, types.MergePatchType, "kind: Secret", "", invalid, "the kind is", nil},
+		{"kind of a custom resource", widget, types.MergePatchType, "kind: Plain", "", invalid, "must be Widget", nil},
+		{"no status", configMap, types.MergePatchType, "{}", "status", metav1.StatusReasonNotFound, "the server could not find the requested resource", nil},
 		{"uid", configMap, types.MergePatchType, "metadata: {uid: other}", "", invalid, "metadata.uid", nil},
 		{"resource version", configMap, types.MergePatchType, `metadata: {resourceVersion: "1"}`, "", metav1.StatusReasonConflict, "modified", nil},
 		{"selector of a Deployment", deployment, types.MergePatchType,
@@ -140,10 +148,11 @@ func TestPatched(t *testing.T) {
 		{"service of a StatefulSet", stateful, types.MergePatchType, "spec: {serviceName: t}", "", invalid, immutable, nil},
 		{"replicas of a StatefulSet", stateful, types.MergePatchType, "spec: {replicas: 3}", "", "", "", map[string]string{"spec.replicas": "3"}},
 		{"template of a Job", job, types.MergePatchType, "spec: {template: {metadata: {labels: {x: z}}}}", "", invalid, immutable, nil},
-		{"command of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, command: [x]}]}", "", invalid, "image", nil},
+		{"command of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, command: [x]}]}", "", invalid, "may not change fields", nil},
+		{"restart policy of a Pod", pod, types.MergePatchType, "spec: {restartPolicy: Never}", "", invalid, "spec: Forbidden", nil},
 		{"image of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, image: x}]}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
-		{"IP of a Service", service, types.MergePatchType, "spec: {clusterIP: 10.0.0.1}", "", invalid, immutable, nil},
+		{"IP of a Service", service, types.MergePatchType, "spec: {clusterIP: 10.0.0.1}", "", invalid, "may not change", nil},
 		{"rolling update of a Deployment that is recreated", deployment, types.MergePatchType, "spec: {strategy: {type: Recreate}}", "", invalid,
 			"rollingUpdate", nil},
 	} {
@@ -192,7 +201,7 @@ func TestUpdate(t *testing.T) {
 		{"any version of a Lease", lease, func(o *Object) { o.SetResourceVersion("") }, "", metav1.StatusReasonInvalid, "resourceVersion"},
 		{"stale", widget, func(o *Object) { o.SetResourceVersion("1001") }, "", metav1.StatusReasonConflict, "modified"},
 		{"stale status", widget, func(o *Object) { o.SetResourceVersion("1001") }, "status", metav1.StatusReasonConflict, "modified"},
-		{"another object", configMap, func(o *Object) { o.SetUID("other") }, "", metav1.StatusReasonConflict, "UID"},
+		{"another object", configMap, func(o *Object) { o.SetUID("other"); o.SetResourceVersion("1") }, "", metav1.StatusReasonConflict, "UID in precondition: other"},
 		{"absent", configMap, func(o *Object) { o.SetName("b") }, "", metav1.StatusReasonNotFound, ""},
 		{"absent Lease that was there", lease, func(o *Object) { o.SetName("b") }, "", metav1.StatusReasonConflict, ""},
 		{"absent Lease", lease, func(o *Object) { o.SetName("b"); o.SetUID("") }, "", "", ""},
@@ -299,6 +308,9 @@ func TestScale(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.expect(c.get(o), map[string]string{test.want: "4", "metadata.generation": "2"})
+			if names, fields := managers(c.get(o), "program Update scale"); !strings.Contains(fields, strings.TrimPrefix(test.want, "spec.")) {
+				t.Errorf("the managers are %q, with the fields %s of the scale", names, fields)
+			}
 			_, err = c.of(o).Update(c.ctx, scale, metav1.UpdateOptions{}, "scale")
 			expectError(t, err, metav1.StatusReasonConflict, "")
 			_, err = c.patch(o, types.MergePatchType, "spec: {replicas: -1}", "scale")
