@@ -52,7 +52,7 @@ func newCluster(sources fs.FS) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := apiserver.New(registry, apiserver.Options{})
+	s := apiserver.New(registry, apiserver.Options{WithoutManagedFields: true})
 	return &cluster{s, s.Client("kubectl")}, nil
 }
 

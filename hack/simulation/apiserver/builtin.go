@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -54,7 +55,9 @@ var builtIn = sync.OnceValue(func() (resources []*Resource) {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
 		goTypes[plural], kinds[plural] = goType, kind
 	}
-	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	converter := sync.OnceValue(func() managedfields.TypeConverter { // It parses the schema of all kinds.
+		return applyconfigurations.NewTypeConverter(scheme.Scheme)
+	})
 	for _, s := range served {
 		gv, _ := schema.ParseGroupVersion(s.groupVersion)
 		for _, name := range strings.Fields(s.inNamespaces + " " + s.inCluster) {
@@ -69,7 +72,7 @@ var builtIn = sync.OnceValue(func() (resources []*Resource) {
 				goType: reflect.Zero(goType).Interface(), converter: converter,
 			}
 			r.know()
-			r.addManagers()
+			r.managers = sync.OnceValue(r.newManagers)
 			resources = append(resources, r)
 		}
 	}

@@ -30,8 +30,8 @@ type Resource struct {
 	createOnUpdate bool // An update creates an object that does not exist.
 	conditional    bool // An update needs a resourceVersion.
 	validator      *validate.SchemaValidator
-	converter      managedfields.TypeConverter
-	managers       map[string]*managedfields.FieldManager // by subresource
+	converter      func() managedfields.TypeConverter
+	managers       func() map[string]*managedfields.FieldManager // by subresource
 }
 
 // scalePaths are where an object has what its subresource scale shows.

@@ -26,7 +26,7 @@ func (s *Server) store(r *Request, resource *Resource, found, stored *Object) (*
 		return nil, err
 	}
 	before := withoutUnknown(found)
-	if !r.IsApply() && isManaged(r.Resource) {
+	if !r.IsApply() && isManaged(r.Resource) && !s.options.WithoutManagedFields {
 		if err := r.manage(resource, before, stored); err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func (resource *Resource) schemaErrors(o *Object) (invalid field.ErrorList) {
 	if len(invalid) > 0 {
 		return invalid
 	}
-	if _, err := resource.converter.ObjectToTyped(o); err != nil { // It has duplicates in a set or in a map.
+	if _, err := resource.converter().ObjectToTyped(o); err != nil { // It has duplicates in a set or in a map.
 		return field.ErrorList{field.Invalid(nil, o.GetName(), err.Error())}
 	}
 	return nil
