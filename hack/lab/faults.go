@@ -15,27 +15,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 // injection is a fault of the next write, of any resource if none is given.
 type injection struct {
 	name, resource string
-	fault          simulation.Fault
+	fault          apiserver.Fault
 }
 
 // faultOf returns what happens to a request of an instance, and the name of the fault if one was injected.
-func (l *Lab) faultOf(r *simulation.Request) (name string, f simulation.Fault) {
-	if r.Resource != foos && r.Resource != deployments {
+func (l *Lab) faultOf(r *apiserver.Request) (name string, f apiserver.Fault) {
+	lane := laneOf(r.Resource)
+	if lane == "" {
 		return "", f
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if r.Resource == deployments && r.Verb == l.revoked {
-		return "", simulation.Fault{Response: apierrors.NewForbidden(r.GroupResource(), r.Name, fmt.Errorf(
+	if lane == deployments && r.Verb == l.revoked {
+		return "", apiserver.Fault{Err: apierrors.NewForbidden(r.Resource, r.Name, fmt.Errorf(
 			"%s %q cannot %s resource %q in API group %q in the namespace %q", "User", "sample-controller", r.Verb, r.Resource, "apps", r.Namespace))}
 	}
-	next := slices.IndexFunc(l.injections, func(i injection) bool { return i.resource == "" || i.resource == r.Resource })
+	next := slices.IndexFunc(l.injections, func(i injection) bool { return i.resource == "" || i.resource == lane })
 	if r.IsWrite() && next >= 0 {
 		name, f = l.injections[next].name, l.injections[next].fault
 		l.injections = slices.Delete(l.injections, next, next+1)
@@ -69,13 +70,16 @@ const (
 	holdWatch = "holdWatch"
 )
 
+// forever is longer than anybody looks at the lab.
+const forever = 1000 * time.Hour
+
 // applyWatchFault applies a fault that is remembered to a connection.
-func applyWatchFault(c *simulation.Connection, fault string) {
+func applyWatchFault(c *apiserver.Connection, fault string) {
 	switch name, lane, _ := strings.Cut(fault, "/"); name {
 	case cutWatch:
-		c.CutWatch(lane, simulation.Forever)
+		c.CutWatches(resources[lane], forever)
 	case holdWatch:
-		c.HoldWatch(lane, simulation.Forever)
+		c.Hold(resources[lane], forever)
 	}
 }
 
@@ -96,7 +100,7 @@ var faultActions = []action{
 		Fields: []field{{Name: "relist", Default: "yes", Options: []string{"yes", "no"}}},
 		do: func(l *Lab, v values) error {
 			if v["relist"] == "yes" {
-				l.cluster.ExpireWatches()
+				l.cluster.Compact()
 			}
 			l.healWatches()
 			return nil
@@ -114,20 +118,20 @@ var faultActions = []action{
 		Name: "failWrite", Label: "Fail the next writes", Command: inAPIServer,
 		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, laneField, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
 		do: func(l *Lab, v values) error {
-			return l.inject(v.number("count"), injection{"failWrite", v["lane"], simulation.Fault{Response: injectedError(v["code"])}})
+			return l.inject(v.number("count"), injection{"failWrite", v["lane"], apiserver.Fault{Err: injectedError(v["code"])}})
 		},
 	},
 	{
 		Name: "delayWrite", Label: "Delay the next write", Command: inAPIServer,
 		Fields: []field{{Name: "seconds", Default: "3", Type: "number", Min: 1, Max: 60}},
 		do: func(l *Lab, v values) error {
-			return l.inject(1, injection{name: "delayWrite", fault: simulation.Fault{Delay: time.Duration(v.number("seconds")) * time.Second}})
+			return l.inject(1, injection{name: "delayWrite", fault: apiserver.Fault{Delay: time.Duration(v.number("seconds")) * time.Second}})
 		},
 	},
 	{
 		Name: "loseResponse", Label: "Lose the next write's response", Command: inAPIServer,
 		do: func(l *Lab, _ values) error {
-			return l.inject(1, injection{name: "loseResponse", fault: simulation.Fault{Lost: true}})
+			return l.inject(1, injection{name: "loseResponse", fault: apiserver.Fault{Lost: true}})
 		},
 	},
 	{

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 // The states of an instance.
@@ -25,13 +25,13 @@ var electionFlags = []string{"-leader-elect", "-leader-elect-lease-duration=6s",
 type instance struct {
 	name       string
 	elects     bool
-	connection *simulation.Connection // of the newest process
+	connection *apiserver.Connection // of the newest process
 	state      string
 	leader     bool
 }
 
 // Connection returns the connection of an instance's process, or nil if it has none.
-func (l *Lab) Connection(pod string) *simulation.Connection {
+func (l *Lab) Connection(pod string) *apiserver.Connection {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if i := l.find(pod); i != nil {
@@ -72,7 +72,7 @@ func (l *Lab) start(i *instance) {
 	if i.elects {
 		flags = append(flags, electionFlags...)
 	}
-	connection := l.cluster.Connect(i.name, &observer{l, i.name})
+	connection := l.cluster.Connect(i.name, &network{l, i.name})
 	l.change(func() {
 		i.connection, i.state, i.leader = connection, running, false
 		for fault := range l.lasting {

@@ -6,12 +6,12 @@
 package lab
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall/js"
 )
@@ -45,7 +45,10 @@ func (w *worker) State(s State)        { post("state", s) }
 // Main runs the lab in a Web Worker. The functions that it gives to JavaScript return at once. sources has the code of this project.
 func Main(sources fs.FS) {
 	w := &worker{}
-	l := New(w, sources)
+	l, err := New(w, sources)
+	if err != nil {
+		panic(err) // The CRD is embedded.
+	}
 	functions := map[string]func(args []js.Value){
 		// handle(id, path, body) is answered by a message.
 		"handle": func(args []js.Value) {
@@ -59,14 +62,14 @@ func Main(sources fs.FS) {
 		},
 		"log":    func(args []js.Value) { l.Log(args[0].String(), args[1].String()) },
 		"exited": func(args []js.Value) { go l.Exited(args[0].String(), args[1].String()) },
-		// request(pod, id, method, url, body, respond), where respond(what, value) is called with head, chunk, end or error.
+		// request(pod, id, request, respond), where respond(what, value) is called with head, chunk, end or error.
 		"request": func(args []js.Value) {
-			pod, id, method, url, body, respond := args[0].String(), args[1].String(), args[2].String(), args[3].String(), args[4].String(), args[5]
+			pod, id, text, respond := args[0].String(), args[1].String(), args[2].String(), args[3]
 			ctx, cancel := context.WithCancel(context.Background())
 			w.cancels.Store(id, cancel)
 			go func() {
 				defer w.abort(id)
-				if err := l.respond(ctx, pod, method, url, body, respond); err != nil {
+				if err := l.respond(ctx, pod, text, respond); err != nil {
 					respond.Invoke("error", err.Error())
 				}
 			}()
@@ -91,15 +94,25 @@ func (w *worker) abort(id string) {
 	}
 }
 
-// respond makes a request of an instance, and passes the response on.
-func (l *Lab) respond(ctx context.Context, pod, method, url, body string, respond js.Value) error {
+// respond makes a request of an instance, which is in JSON, and passes the response on.
+func (l *Lab) respond(ctx context.Context, pod, text string, respond js.Value) error {
+	var request struct {
+		Method, URL, Body string
+		Headers           map[string]string
+	}
+	if err := json.Unmarshal([]byte(text), &request); err != nil {
+		return err
+	}
 	connection := l.Connection(pod)
 	if connection == nil {
 		return fmt.Errorf("there is no instance %s", pod)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	r, err := http.NewRequestWithContext(ctx, request.Method, request.URL, strings.NewReader(request.Body))
 	if err != nil {
 		return err
+	}
+	for name, value := range request.Headers {
+		r.Header.Set(name, value)
 	}
 	response, err := connection.RoundTrip(r)
 	if err != nil {

@@ -12,10 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/watch"
-
-	"k8s.io/sample-controller/hack/simulation"
 )
 
 // Host runs the processes of the instances, and shows what happens. Its methods do not wait.
@@ -43,7 +39,7 @@ const tickPeriod = 50 * time.Millisecond
 // Lab is a cluster with the controller.
 type Lab struct {
 	host    Host
-	cluster simulation.Cluster
+	cluster *cluster
 	gate    *gate
 
 	acts, faults []action
@@ -61,18 +57,16 @@ type Lab struct {
 	delay      time.Duration // of each request
 }
 
-// New returns a lab whose controller has not been started. sources has the code of this project.
-func New(host Host, sources fs.FS) *Lab {
-	l := &Lab{
-		host: host, cluster: simulation.NewCluster(), acts: acts, faults: faultActions, tracer: newTracer(sources), lasting: map[string]bool{},
+// New returns a lab whose controller has not been started. sources has the code and the CRD of this project.
+func New(host Host, sources fs.FS) (*Lab, error) {
+	cluster, err := newCluster(sources)
+	if err != nil {
+		return nil, err
 	}
+	l := &Lab{host: host, cluster: cluster, acts: acts, faults: faultActions, tracer: newTracer(sources), lasting: map[string]bool{}}
 	l.gate = &gate{changed: l.changed}
-	l.cluster.Observe(func(resource string, eventType watch.EventType, o *object) {
-		if resource == foos || resource == deployments {
-			l.trace(func(t *tracer) { t.store(resource, string(eventType), describe(o)) })
-		}
-	})
-	return l
+	cluster.Observe(stored{l})
+	return l, nil
 }
 
 // Run starts a single instance of the controller, and traces what happens. It does not return.
@@ -156,7 +150,7 @@ func (l *Lab) handle(path string, body []byte) (command string, err error) {
 		return l.act(strings.TrimSuffix(kind, "s"), name, body)
 	case "reset ":
 		l.stop()
-		l.cluster.Clear()
+		l.cluster.user.Clear()
 		l.run("", nil)
 	case "exercises ": // The page has checked it.
 		l.record(Step{Source: inferred, Stop: "exercise", Kind: "exercise", Name: name, What: "the exercise is done"})

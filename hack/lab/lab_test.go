@@ -7,10 +7,10 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 )
@@ -42,7 +42,10 @@ type fixture struct {
 func inBubble(t *testing.T, test func(f *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
-		l := New(h, fstest.MapFS{})
+		l, err := New(h, os.DirFS("../.."))
+		if err != nil {
+			t.Fatal(err)
+		}
 		l.startInstances(1)
 		test(&fixture{t, h, l})
 		l.stopInstances()
@@ -65,6 +68,7 @@ func (f *fixture) send(method, path, body string) (status int, content string, e
 	if err != nil {
 		f.Fatal(err)
 	}
+	r.Header.Set("Content-Type", map[string]string{"POST": "application/json", "PATCH": "application/merge-patch+json"}[method])
 	response, err := f.lab.Connection("a").RoundTrip(r)
 	if err != nil {
 		return 0, "", err
@@ -97,7 +101,8 @@ const (
 	foosPath        = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos"
 	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments"
 	deploymentOfA   = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"default","name":"a","ownerReferences":[{"apiVersion":` +
-		`"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"a","uid":"uid-1","controller":true}]},"spec":{"replicas":1}}`
+		`"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"a","uid":"uid-1","controller":true}]},"spec":{"replicas":1,` +
+		`"selector":{"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"nginx","image":"nginx"}]}}}}`
 )
 
 func TestRequestIsTraced(t *testing.T) {
@@ -179,6 +184,35 @@ func TestWatchIsTraced(t *testing.T) {
 	})
 }
 
+// TestExpiredWatch has a watch from a resourceVersion that the API server has forgotten.
+func TestExpiredWatch(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("faults/healWatch", `{"relist":"yes"}`, "")
+		f.steps = nil
+		events := f.watch("resourceVersion=1000")
+		if !events.Scan() || !strings.Contains(events.Text(), `"code":410`) {
+			f.Errorf("the event is %s", events.Text())
+		}
+		if s := f.verifySteps("watchStart", "watchEnd")[1]; s.Lane != foos || s.Why == "" {
+			f.Errorf("the end is traced as %+v", s)
+		}
+	})
+}
+
+func TestReset(t *testing.T) {
+	inBubble(t, func(f *fixture) {
+		f.handle("acts/create", `{"name":"a"}`, "")
+		f.handle("acts/takeName", `{"name":"a"}`, "")
+		f.steps = nil
+		f.handle("reset", `{}`, "")
+		if steps := f.verifySteps("stored DELETED", "stored DELETED"); steps[0].Lane == steps[1].Lane {
+			f.Errorf("the deletions are %+v", steps)
+		}
+		f.handle("acts/create", `{"name":"a"}`, "")
+	})
+}
+
 func TestInvalidRequests(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		for path, want := range map[string]string{
@@ -214,7 +248,7 @@ func TestVariant(t *testing.T) {
 			f.Errorf("the runs are %q, want %q", ends, want)
 		}
 		f.handle("variants/v", `{"action":"back"}`, "")
-		if count := len(f.lab.cluster.Objects(foos)); count != 1 {
+		if count := len(f.lab.cluster.objects(foos)); count != 1 {
 			f.Errorf("after the variant there are %d Foos", count)
 		}
 		if want := []string{"start a", "start a  -x", "start a v -x", "start a"}; !slices.Equal(slices.DeleteFunc(f.calls, func(call string) bool { return call == "kill a" }), want) {

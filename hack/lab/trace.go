@@ -63,6 +63,7 @@ type lane struct {
 	objects map[string]bool // in the Indexer
 	missed  map[string]bool // objects that are gone, although no event said so
 	unread  []Step          // into the FIFO, of events that a frozen process has not read
+	failed  string          // why the API server ends the watch, if it is an error
 }
 
 type delivered struct {

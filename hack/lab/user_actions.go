@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -52,7 +51,7 @@ var acts = []action{
 	{
 		Name: "delete", Label: "Delete it", Command: "kubectl delete foo/{name}",
 		Fields: []field{objectField},
-		do:     func(l *Lab, v values) error { return l.cluster.Delete(foos, named(v["name"])) },
+		do:     func(l *Lab, v values) error { return l.cluster.delete(foos, v["name"]) },
 	},
 	{
 		Name: "createMany", Label: "Create many Foos",
@@ -72,9 +71,9 @@ var acts = []action{
 	{
 		Name: "deleteMany", Label: "Delete these", Command: "kubectl delete foos -l " + manyLabel + "=many",
 		do: func(l *Lab, _ values) error {
-			for _, foo := range l.cluster.Objects(foos) {
+			for _, foo := range l.cluster.objects(foos) {
 				if foo.GetLabels()[manyLabel] != "" {
-					if err := l.cluster.Delete(foos, named(foo.GetName())); err != nil {
+					if err := l.cluster.delete(foos, foo.GetName()); err != nil {
 						return err
 					}
 				}
@@ -85,7 +84,7 @@ var acts = []action{
 	{
 		Name: "deleteDeployment", Label: "Delete a Deployment", Command: "kubectl delete deployment/{name}",
 		Fields: []field{objectField},
-		do:     func(l *Lab, v values) error { return l.cluster.Delete(deployments, named(v["name"])) },
+		do:     func(l *Lab, v values) error { return l.cluster.delete(deployments, v["name"]) },
 	},
 	{
 		Name: "scaleDeployment", Label: "Scale a Deployment", Command: "kubectl scale deployment/{name} --replicas={replicas}",
@@ -106,7 +105,7 @@ var acts = []action{
 		Fields: []field{{Name: "name", Default: "taken"}},
 		do: func(l *Lab, v values) error {
 			labels := map[string]any{"app": v["name"]}
-			return l.cluster.Create(deployments, newObject("apps/v1", "Deployment", v["name"], labels, map[string]any{
+			return l.cluster.create(newObject("apps/v1", "Deployment", v["name"], labels, map[string]any{
 				"selector": map[string]any{"matchLabels": labels},
 				"template": map[string]any{
 					"metadata": map[string]any{"labels": labels},
@@ -117,10 +116,6 @@ var acts = []action{
 	},
 }
 
-func named(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
-}
-
 func newObject(apiVersion, kind, name string, labels, spec map[string]any) *object {
 	return &object{Object: map[string]any{
 		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"namespace": namespace, "name": name, "labels": labels}, "spec": spec,
@@ -128,11 +123,11 @@ func newObject(apiVersion, kind, name string, labels, spec map[string]any) *obje
 }
 
 func (l *Lab) create(name, deploymentName string, replicas int, labels map[string]any) error {
-	return l.cluster.Create(foos, newObject("samplecontroller.k8s.io/v1alpha1", "Foo", name, labels,
+	return l.cluster.create(newObject("samplecontroller.k8s.io/v1alpha1", "Foo", name, labels,
 		map[string]any{"deploymentName": deploymentName, "replicas": int64(replicas)}))
 }
 
 // patch changes the spec of an object.
 func (l *Lab) patch(resource, name, spec string) error {
-	return l.cluster.Patch(resource, named(name), `{"spec":`+spec+`}`)
+	return l.cluster.patch(resource, name, `{"spec":`+spec+`}`)
 }

@@ -17,7 +17,7 @@ import (
 // then.
 func (l *Lab) begin(id, side string, flags []string) {
 	l.stop()
-	l.cluster.Clear()
+	l.cluster.user.Clear()
 	l.record(Step{Source: wire, Stop: "fault", Kind: "variant", Name: id, Result: side, What: "the " + side + " is started"})
 	if side == "controller" {
 		id = ""
@@ -45,7 +45,7 @@ func (l *Lab) run(variant string, flags []string) {
 // recordEnd traces with which Foos and Deployments a scenario has ended.
 func (l *Lab) recordEnd(id string) {
 	end := Step{Source: wire, Stop: "api-server", Kind: "variantEnd", Name: id}
-	for _, o := range l.cluster.Objects(foos) {
+	for _, o := range l.cluster.objects(foos) {
 		foo := &samplev1alpha1.Foo{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, foo) != nil {
 			continue // A variant cannot write what is no Foo.
@@ -54,7 +54,7 @@ func (l *Lab) recordEnd(id string) {
 		s.Lane, s.Object, s.What = foos, describe(o).object, describeFoo(foo)
 		l.record(s)
 	}
-	for _, o := range l.cluster.Objects(deployments) {
+	for _, o := range l.cluster.objects(deployments) {
 		s := end
 		s.Lane, s.Object, s.What = deployments, describe(o).object, describeDeployment(o)
 		l.record(s)

@@ -13,42 +13,54 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
-// observer observes the requests of an instance and the events that it gets. It is a simulation.Observer.
-type observer struct {
+// stored traces what the API server stores. It is an apiserver.Observer.
+type stored struct{ lab *Lab }
+
+// Committed implements apiserver.Observer.
+func (s stored) Committed(c *apiserver.Change) {
+	if lane := laneOf(c.Request.Resource); lane != "" {
+		s.lab.trace(func(t *tracer) { t.store(lane, string(c.Type), describe(c.New)) })
+	}
+}
+
+// Failed implements apiserver.Observer.
+func (stored) Failed(*apiserver.Request, *object, error) {}
+
+// network traces the requests of an instance and the events that it gets, and injects faults. It is an apiserver.Network.
+type network struct {
 	lab *Lab
 	pod string
 }
 
 // trace traces with what is known of the instance.
-func (o *observer) trace(trace func(*tracer, *pod)) {
-	o.lab.trace(func(t *tracer) { trace(t, t.pod(o.pod)) })
+func (n *network) trace(trace func(*tracer, *pod)) {
+	n.lab.trace(func(t *tracer) { trace(t, t.pod(n.pod)) })
 }
 
-// Request implements simulation.Observer.
-func (o *observer) Request(r *simulation.Request) (simulation.Fault, func(*object, error)) {
-	if r.Verb == "watch" && r.Resource != leases {
-		return simulation.Fault{}, o.watch(r)
+// Request implements apiserver.Network.
+func (n *network) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
+	if r.Verb == "watch" && r.Resource.Resource != leases {
+		return apiserver.Fault{}, n.watch(r)
 	}
-	if r.Resource == leases {
-		return simulation.Fault{}, func(lease *object, err error) { o.lease(r, lease, err) }
+	if r.Resource.Resource == leases {
+		return apiserver.Fault{}, func(lease *object, err error) { n.lease(r, lease, err) }
 	}
-	resource := strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")
+	resource := strings.TrimSuffix(r.Resource.Resource+"/"+r.Subresource, "/")
 	step := Step{Source: wire, Verb: r.Verb, Resource: resource, Object: objectName(r.Namespace, r.Name)}
-	if r.Resource == foos || r.Resource == deployments {
-		step.Lane = r.Resource
-		o.lab.gate.wait()
+	if step.Lane = laneOf(r.Resource); step.Lane != "" {
+		n.lab.gate.wait()
 	}
 	sent := time.Now()
-	o.trace(func(t *tracer, p *pod) {
+	n.trace(func(t *tracer, p *pod) {
 		s := t.request(p, step, r.Body)
 		step.Request, step.Key, step.Object = s.Seq, s.Key, s.Object
 	})
-	name, fault := o.lab.faultOf(r)
+	name, fault := n.lab.faultOf(r)
 	return fault, func(result *object, err error) {
-		o.trace(func(t *tracer, p *pod) {
+		n.trace(func(t *tracer, p *pod) {
 			step.Duration, step.Name = time.Since(sent).Seconds(), name
 			t.response(p, step, result, err)
 		})
@@ -56,11 +68,11 @@ func (o *observer) Request(r *simulation.Request) (simulation.Fault, func(*objec
 }
 
 // lease traces that the Lease is renewed or released.
-func (o *observer) lease(r *simulation.Request, lease *object, err error) {
+func (n *network) lease(r *apiserver.Request, lease *object, err error) {
 	if err != nil || !r.IsWrite() {
 		return
 	}
-	o.trace(func(t *tracer, p *pod) {
+	n.trace(func(t *tracer, p *pod) {
 		s := Step{Source: wire, Stop: "fault", Kind: "lease", Pod: p.name, What: "releases the Lease"}
 		if holder, _ := nested(lease, "spec", "holderIdentity").(string); holder != "" {
 			seconds, _ := nested(lease, "spec", "leaseDurationSeconds").(int64)
@@ -71,9 +83,9 @@ func (o *observer) lease(r *simulation.Request, lease *object, err error) {
 }
 
 // watch traces a watch that arrives, and returns what traces whether the API server accepts it.
-func (o *observer) watch(r *simulation.Request) func(*object, error) {
+func (n *network) watch(r *apiserver.Request) func(*object, error) {
 	return func(_ *object, err error) {
-		o.trace(func(t *tracer, p *pod) {
+		n.trace(func(t *tracer, p *pod) {
 			s := watchStep(p, r)
 			if err != nil {
 				s.Kind, s.What, s.Why = "watchEnd", "the watch is not accepted", err.Error()
@@ -90,25 +102,31 @@ func (o *observer) watch(r *simulation.Request) func(*object, error) {
 	}
 }
 
-func watchStep(p *pod, r *simulation.Request) Step {
-	return Step{Source: wire, Stop: "reflector", Kind: "watchStart", Pod: p.name, Lane: r.Resource, Verb: "watch", Resource: r.Resource,
+func watchStep(p *pod, r *apiserver.Request) Step {
+	return Step{Source: wire, Stop: "reflector", Kind: "watchStart", Pod: p.name, Lane: laneOf(r.Resource), Verb: "watch", Resource: r.Resource.Resource,
 		ResourceVersion: r.Query.Get("resourceVersion"), Raw: r.Query.Encode(), Code: codeWatch}
 }
 
-// Lag implements simulation.Observer.
-func (o *observer) Lag(string) time.Duration { return 0 }
+// Lag implements apiserver.Network.
+func (n *network) Lag(*apiserver.Request, watch.EventType, *object) time.Duration { return 0 }
 
-// Event implements simulation.Observer.
-func (o *observer) Event(resource string, eventType watch.EventType, object *object) {
-	o.lab.gate.wait()
-	o.trace(func(t *tracer, p *pod) { t.watchEvent(p, resource, event{describe(object), string(eventType)}) })
+// Event implements apiserver.Network.
+func (n *network) Event(r *apiserver.Request, eventType watch.EventType, object *object) {
+	lane := laneOf(r.Resource)
+	if eventType == watch.Error {
+		n.trace(func(_ *tracer, p *pod) { p.lanes[lane].failed, _ = nested(object, "message").(string) })
+		return
+	}
+	n.lab.gate.wait()
+	n.trace(func(t *tracer, p *pod) { t.watchEvent(p, lane, event{describe(object), string(eventType)}) })
 }
 
-// Ended implements simulation.Observer.
-func (o *observer) Ended(r *simulation.Request) {
-	o.trace(func(t *tracer, p *pod) {
+// Ended implements apiserver.Network.
+func (n *network) Ended(r *apiserver.Request) {
+	n.trace(func(t *tracer, p *pod) {
 		s := watchStep(p, r)
-		s.Kind, s.What = "watchEnd", "the watch has ended"
+		s.Kind, s.What, s.Why = "watchEnd", "the watch has ended", p.lanes[s.Lane].failed
+		p.lanes[s.Lane].failed = ""
 		t.emit(s)
 	})
 }

@@ -126,7 +126,7 @@ function startInstance({ module, args, port, time }) {
     if (requests.delete(id)) send({ abort: id });
   }
 
-  self.fetch = (url, { method = "GET", body, signal } = {}) => new Promise((resolve, reject) => {
+  self.fetch = (url, { method = "GET", headers, body, signal } = {}) => new Promise((resolve, reject) => {
     const id = ++lastId;
     requests.set(id, { resolve, reject });
     signal?.addEventListener("abort", () => {
@@ -136,7 +136,7 @@ function startInstance({ module, args, port, time }) {
       reject(error);
       controller?.error(error);
     });
-    send({ id, method, url: String(url), body: body ? new TextDecoder().decode(body) : "" });
+    send({ id, request: { method, url: String(url), headers: Object.fromEntries(headers || []), body: body ? new TextDecoder().decode(body) : "" } });
   });
   logLines((line) => send({ log: line }));
   run(module, args).catch(String).then((code) => {
@@ -178,8 +178,8 @@ function startAPIServer({ module, time }) {
       else if (data.exited !== undefined) lab.exited(pod, `exit code ${data.exited}`);
       else if (data.abort) lab.abort(`${instance}/${data.abort}`);
       else {
-        const { id, method, url, body } = data;
-        lab.request(pod, `${instance}/${id}`, method, url, body, (what, value) => port.postMessage({ id, what, value }));
+        const { id, request } = data;
+        lab.request(pod, `${instance}/${id}`, JSON.stringify(request), (what, value) => port.postMessage({ id, what, value }));
       }
     };
   }

@@ -33,7 +33,7 @@ import (
 	"k8s.io/sample-controller/hack/lab"
 )
 
-//go:embed *.go pkg/*/*.go
+//go:embed *.go pkg/*/*.go artifacts/examples/crd.yaml
 var sources embed.FS
 
 //go:linkname process os/signal.process

@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,10 +14,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // definitions are two CRDs: with everything that is simulated of one, and with nothing but a schema.
@@ -261,6 +264,51 @@ func TestRegistry(t *testing.T) {
 		if _, err := NewRegistry(object(t, text)); err == nil {
 			t.Errorf("the CRD %s is accepted", text)
 		}
+	}
+}
+
+// TestServed compares what is served with what client-go has clients of, in the newest of its stable versions. AppsV1().Deployments(namespace)
+// has the methods Get, UpdateStatus and GetScale.
+func TestServed(t *testing.T) {
+	want := map[schema.GroupKind]string{}
+	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
+		if group.Type.NumOut() != 1 || group.Type.Out(0).Kind() != reflect.Interface {
+			continue
+		}
+		for client := range group.Type.Out(0).Methods() {
+			objects := client.Type.Out(0)
+			if objects.Kind() != reflect.Interface {
+				continue
+			}
+			get, isStored := objects.MethodByName("Get")
+			if !isStored || get.Type.Out(0).Kind() != reflect.Pointer {
+				continue
+			}
+			o, isObject := reflect.New(get.Type.Out(0).Elem()).Interface().(runtime.Object)
+			if !isObject {
+				continue
+			}
+			kinds, _, err := scheme.Scheme.ObjectKinds(o)
+			if err != nil || strings.Contains(kinds[0].Version, "alpha") || strings.Contains(kinds[0].Version, "beta") {
+				continue
+			}
+			_, hasStatus := objects.MethodByName("UpdateStatus")
+			_, hasScale := objects.MethodByName("GetScale")
+			gvr := kinds[0].GroupVersion().WithResource(strings.ToLower(client.Name))
+			served := fmt.Sprintf("%s: namespaced %t, status %t, scale %t", gvr, client.Type.NumIn() == 1, hasStatus, hasScale)
+			want[kinds[0].GroupKind()] = max(want[kinds[0].GroupKind()], served)
+		}
+	}
+	for _, r := range builtIn() {
+		kind := r.Kind.GroupKind()
+		got := fmt.Sprintf("%s: namespaced %t, status %t, scale %t", r.GroupVersionResource, r.Namespaced, r.HasStatus, r.scale != nil)
+		if got != want[kind] {
+			t.Errorf("%s is served as %q, want %q", kind, got, want[kind])
+		}
+		delete(want, kind)
+	}
+	for kind, served := range want {
+		t.Errorf("%s is not served, want %q", kind, served)
 	}
 }
 

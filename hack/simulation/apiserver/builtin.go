@@ -9,77 +9,75 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// builtIn returns the built-in resources that are served by default, those in a stable version. The interfaces of client-go's clients say
-// what there is of them: AppsV1().Deployments(namespace) has the methods Get, UpdateStatus and GetScale.
-var builtIn = sync.OnceValue(func() []*Resource {
-	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
-	newest := map[schema.GroupKind]*Resource{}
-	for groupVersion := range methods(reflect.TypeFor[kubernetes.Interface]()) {
-		for client := range methods(groupVersion.Type.Out(0)) {
-			r := resourceOf(client)
-			if r == nil || strings.Contains(r.Version, "alpha") || strings.Contains(r.Version, "beta") {
+// served are the built-in resources that are served by default, those in a stable version, with where their objects are. It is no search by
+// reflection in client-go's clients, which a test does instead: the linker would keep all methods of all types, and double the program.
+var served = []struct{ groupVersion, inNamespaces, inCluster string }{
+	{
+		"v1", "configmaps endpoints events limitranges persistentvolumeclaims pods podtemplates replicationcontrollers resourcequotas secrets " +
+			"serviceaccounts services",
+		"componentstatuses namespaces nodes persistentvolumes",
+	},
+	{
+		"admissionregistration.k8s.io/v1", "",
+		"mutatingadmissionpolicies mutatingadmissionpolicybindings mutatingwebhookconfigurations validatingadmissionpolicies " +
+			"validatingadmissionpolicybindings validatingwebhookconfigurations",
+	},
+	{"apps/v1", "controllerrevisions daemonsets deployments replicasets statefulsets", ""},
+	{"autoscaling/v2", "horizontalpodautoscalers", ""},
+	{"batch/v1", "cronjobs jobs", ""},
+	{"certificates.k8s.io/v1", "podcertificaterequests", "certificatesigningrequests clustertrustbundles"},
+	{"coordination.k8s.io/v1", "leases", ""},
+	{"discovery.k8s.io/v1", "endpointslices", ""},
+	{"events.k8s.io/v1", "events", ""},
+	{"flowcontrol.apiserver.k8s.io/v1", "", "flowschemas prioritylevelconfigurations"},
+	{"networking.k8s.io/v1", "ingresses networkpolicies", "ingressclasses ipaddresses servicecidrs"},
+	{"node.k8s.io/v1", "", "runtimeclasses"},
+	{"policy/v1", "poddisruptionbudgets", ""},
+	{"rbac.authorization.k8s.io/v1", "rolebindings roles", "clusterrolebindings clusterroles"},
+	{"resource.k8s.io/v1", "resourceclaims resourceclaimtemplates", "deviceclasses devicetaintrules resourceslices"},
+	{"scheduling.k8s.io/v1", "", "priorityclasses"},
+	{"storage.k8s.io/v1", "csistoragecapacities", "csidrivers csinodes storageclasses volumeattachments volumeattributesclasses"},
+	{"storagemigration.k8s.io/v1", "", "storageversionmigrations"},
+}
+
+// builtIn returns the built-in resources, as far as client-go has their kinds.
+var builtIn = sync.OnceValue(func() (resources []*Resource) {
+	goTypes := map[schema.GroupVersionResource]reflect.Type{}
+	kinds := map[schema.GroupVersionResource]schema.GroupVersionKind{}
+	for kind, goType := range scheme.Scheme.AllKnownTypes() {
+		plural, _ := meta.UnsafeGuessKindToResource(kind)
+		goTypes[plural], kinds[plural] = goType, kind
+	}
+	converter := sync.OnceValue(func() managedfields.TypeConverter { // It parses the schema of all kinds.
+		return applyconfigurations.NewTypeConverter(scheme.Scheme)
+	})
+	for _, s := range served {
+		gv, _ := schema.ParseGroupVersion(s.groupVersion)
+		for _, name := range strings.Fields(s.inNamespaces + " " + s.inCluster) {
+			gvr := gv.WithResource(name)
+			goType := goTypes[gvr]
+			if goType == nil {
 				continue
 			}
-			older := newest[r.Kind.GroupKind()]
-			if older == nil || version.CompareKubeAwareVersionStrings(r.Version, older.Version) > 0 {
-				newest[r.Kind.GroupKind()] = r
+			_, hasStatus := goType.FieldByName("Status")
+			r := &Resource{
+				GroupVersionResource: gvr, Kind: kinds[gvr], Namespaced: slices.Contains(strings.Fields(s.inNamespaces), name), HasStatus: hasStatus,
+				goType: reflect.Zero(goType).Interface(), converter: converter,
 			}
+			r.know()
+			r.managers = sync.OnceValue(r.newManagers)
+			resources = append(resources, r)
 		}
-	}
-	var resources []*Resource
-	for _, r := range newest {
-		r.converter = converter
-		r.know()
-		r.addManagers()
-		resources = append(resources, r)
 	}
 	return resources
 })
-
-// methods are those of an interface that return one value.
-func methods(of reflect.Type) func(yield func(reflect.Method) bool) {
-	return func(yield func(reflect.Method) bool) {
-		for i := range of.NumMethod() {
-			if m := of.Method(i); m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Interface && !yield(m) {
-				return
-			}
-		}
-	}
-}
-
-// resourceOf returns the resource of a method such as Deployments(namespace), or nil if it has none.
-func resourceOf(client reflect.Method) *Resource {
-	get, isResource := client.Type.Out(0).MethodByName("Get")
-	if !isResource || get.Type.Out(0).Kind() != reflect.Pointer {
-		return nil
-	}
-	goType := get.Type.Out(0).Elem()
-	o, isObject := reflect.New(goType).Interface().(runtime.Object)
-	if !isObject {
-		return nil
-	}
-	kinds, _, err := scheme.Scheme.ObjectKinds(o)
-	if err != nil {
-		return nil
-	}
-	_, hasStatus := client.Type.Out(0).MethodByName("UpdateStatus")
-	r := &Resource{
-		GroupVersionResource: kinds[0].GroupVersion().WithResource(strings.ToLower(client.Name)), Kind: kinds[0],
-		Namespaced: client.Type.NumIn() == 1, HasStatus: hasStatus, goType: reflect.Zero(goType).Interface(),
-	}
-	if _, hasScale := client.Type.Out(0).MethodByName("GetScale"); hasScale {
-		r.scale = &scalePaths{[]string{"spec", "replicas"}, []string{"status", "replicas"}, []string{"spec", "selector"}}
-	}
-	return r
-}
 
 // know adds what the API server knows of built-in resources and client-go does not.
 func (r *Resource) know() {
@@ -89,9 +87,13 @@ func (r *Resource) know() {
 	r.conditional = slices.Contains(conditionallyUpdated, name)
 	r.returnsDeleted = r.Group == "storage.k8s.io" || slices.Contains(returnedWhenDeleted, name)
 	r.Fields = selectableFields[name]
+	if slices.Contains(scalable, name) {
+		r.scale = &scalePaths{[]string{"spec", "replicas"}, []string{"status", "replicas"}, []string{"spec", "selector"}}
+	}
 }
 
 var (
+	scalable       = strings.Fields("replicationcontrollers deployments.apps replicasets.apps statefulsets.apps")
 	withGeneration = strings.Fields(`
 		pods replicationcontrollers deployments.apps replicasets.apps statefulsets.apps daemonsets.apps jobs.batch cronjobs.batch
 		horizontalpodautoscalers.autoscaling

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Client makes requests without a network: at once, and without faults but those of rules. Users and the built-in controllers do.
@@ -44,6 +45,23 @@ func (c Client) Update(o *Object, subresource string) (*Object, error) {
 func (c Client) Delete(o *Object, options metav1.DeleteOptions) error {
 	_, err := c.write("delete", "", o, options)
 	return err
+}
+
+// Clear deletes all objects but the namespaces at once, whatever finalizers they have.
+func (c Client) Clear() {
+	c.server.lock.Lock()
+	defer c.server.lock.Unlock()
+	for _, resource := range c.server.Resources() {
+		if resource.GroupResource() == namespaces {
+			continue
+		}
+		for _, o := range sorted(c.server.objects[resource.GroupResource()], "") {
+			c.server.commit(Change{Type: watch.Deleted, Old: o, New: o.DeepCopy(), Request: &Request{
+				Client: c.name, Manager: c.name, Verb: "delete", Resource: resource.GroupResource(), Namespace: o.GetNamespace(), Name: o.GetName(),
+				Query: url.Values{}, Sent: time.Now(),
+			}})
+		}
+	}
 }
 
 // Store creates an object, or replaces it if it has a resourceVersion, without validation, as if an older API server had stored it.

@@ -44,7 +44,7 @@ type Network interface {
 	// Lag returns by how much an event of a watch lags behind. For the initial events of a watch, taken together, o is nil. The events of a
 	// watch keep their order.
 	Lag(watch *Request, event watch.EventType, o *Object) time.Duration
-	// Event is called before the client gets an event of a watch, and Ended when a watch has ended.
+	// Event is called before the client gets an event of a watch, and Ended when a watch has ended. The object of an error is a Status.
 	Event(watch *Request, event watch.EventType, o *Object)
 	Ended(watch *Request)
 }

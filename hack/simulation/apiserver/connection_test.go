@@ -141,6 +141,26 @@ func TestObserver(t *testing.T) {
 	})
 }
 
+func TestClear(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		seen, stop := c.watching(metav1.ListOptions{})
+		defer stop()
+		c.merge(c.create(configMap), "metadata: {finalizers: [example.com/f]}")
+		c.create(widget)
+		c.Client("user").Clear()
+		for _, o := range c.All() {
+			if o.GetKind() != "Namespace" {
+				t.Errorf("there is still %s %s", o.GetKind(), o.GetName())
+			}
+		}
+		c.create(configMap)
+		advance(time.Second)
+		if got := seen(); got != "ADDED a, MODIFIED a, DELETED a, ADDED a" {
+			t.Errorf("a watch has seen %q", got)
+		}
+	})
+}
+
 func TestRules(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 		matches := func(r *Request) bool { return r.Client == "tester" && r.IsWrite() }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,10 +88,12 @@ func (r *Resource) addSchema() (err error) {
 	if err := json.Unmarshal(encode(typed), schema); err != nil {
 		return err
 	}
-	if r.converter, err = managedfields.NewTypeConverter(map[string]*spec.Schema{r.Kind.Kind: schema}, false); err != nil {
+	converter, err := managedfields.NewTypeConverter(map[string]*spec.Schema{r.Kind.Kind: schema}, false)
+	if err != nil {
 		return err
 	}
-	r.addManagers()
+	r.converter = func() managedfields.TypeConverter { return converter }
+	r.managers = sync.OnceValue(r.newManagers)
 	return nil
 }
 

@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// addManagers adds the field managers of a resource and of its subresources. Each resets what is not its own: nobody owns a field of the
+// newManagers returns the field managers of a resource and of its subresources. Each resets what is not its own: nobody owns a field of the
 // status by a write of the resource, nor one of the spec by a write of the status.
-func (r *Resource) addManagers() {
+func (r *Resource) newManagers() map[string]*managedfields.FieldManager {
 	newManager := managedfields.NewDefaultFieldManager
 	if r.IsCustom {
 		newManager = managedfields.NewDefaultCRDFieldManager
 	}
-	r.managers = map[string]*managedfields.FieldManager{}
+	managers := map[string]*managedfields.FieldManager{}
 	status := fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
 	if !r.IsCustom {
 		status = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("spec")))
@@ -39,12 +39,13 @@ func (r *Resource) addManagers() {
 		if filter == nil || !r.HasStatus {
 			filters = nil
 		}
-		m, err := newManager(r.converter, scheme, scheme, scheme, r.Kind, r.GroupVersion(), subresource, filters)
+		m, err := newManager(r.converter(), scheme, scheme, scheme, r.Kind, r.GroupVersion(), subresource, filters)
 		if err != nil {
 			panic(err) // It does so for no resource whose hub has another version.
 		}
-		r.managers[subresource] = m
+		managers[subresource] = m
 	}
+	return managers
 }
 
 // same is a scheme that converts and defaults nothing: all objects of a resource are unstructured, and of one version.
@@ -96,7 +97,7 @@ func (r *Request) manage(resource *Resource, found, stored *Object) error {
 	if found != nil {
 		live = found.DeepCopy() // Its managed fields are removed.
 	}
-	managed, err := resource.managers[r.Subresource].Update(live, stored.DeepCopy(), r.Manager)
+	managed, err := resource.managers()[r.Subresource].Update(live, stored.DeepCopy(), r.Manager)
 	if err != nil { // Validation will say it, unless it is tolerated.
 		managed = &Object{}
 		if found != nil {
@@ -113,11 +114,14 @@ func (s *Server) apply(r *Request, resource *Resource, found *Object) (*Object, 
 	if err != nil {
 		return nil, err
 	}
+	if s.options.WithoutManagedFields {
+		return nil, notSimulated("server-side apply without managed fields")
+	}
 	live, unknown, err := resource.live(r, applied, found)
 	if err != nil {
 		return nil, err
 	}
-	result, err := resource.managers[r.Subresource].Apply(live, applied, r.Manager, r.Query.Get("force") == "true")
+	result, err := resource.managers()[r.Subresource].Apply(live, applied, r.Manager, r.Query.Get("force") == "true")
 	if err != nil {
 		if _, ok := err.(apierrors.APIStatus); !ok {
 			err = StatusError(http.StatusInternalServerError, err.Error())

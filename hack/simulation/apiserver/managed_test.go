@@ -46,6 +46,19 @@ func managers(o *Object, named string) (names []string, fields string) {
 	return names, fields
 }
 
+func TestWithoutManagedFields(t *testing.T) {
+	inCluster(t, Options{WithoutManagedFields: true}, Reliable{}, func(c *cluster) {
+		for _, text := range []string{configMap, widget, deployment} {
+			o := c.merge(c.create(text), "metadata: {labels: {x: z}}")
+			if len(o.GetManagedFields()) > 0 {
+				t.Errorf("the managed fields of %s are %v", o.GetKind(), o.GetManagedFields())
+			}
+			_, err := c.tryApply(o, "one", "metadata: {labels: {x: z}}", false)
+			expectError(t, err, metav1.StatusReasonUnknown, "not simulated: server-side apply")
+		}
+	})
+}
+
 func TestApply(t *testing.T) {
 	for _, text := range []string{configMap, widget, deployment} {
 		inCluster(t, Options{Without: []Controller{DeploymentController}}, Reliable{}, func(c *cluster) {

@@ -32,8 +32,8 @@ type Resource struct {
 	conditional    bool // An update needs a resourceVersion.
 	returnsDeleted bool // A deletion returns the object, not a Status.
 	validator      *validate.SchemaValidator
-	converter      managedfields.TypeConverter
-	managers       map[string]*managedfields.FieldManager // by subresource
+	converter      func() managedfields.TypeConverter
+	managers       func() map[string]*managedfields.FieldManager // by subresource
 }
 
 // scalePaths are where an object has what its subresource scale shows.

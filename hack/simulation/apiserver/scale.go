@@ -52,8 +52,10 @@ func (s *Server) scale(r *Request, resource *Resource, found *Object) (*Object, 
 	}
 	updated := found.DeepCopy()
 	set(updated, number(changed, "spec", "replicas"), resource.scale.spec...)
-	if err := resource.manageScale(r, updated, scale, changed); err != nil {
-		return nil, apierrors.NewInternalError(err)
+	if !s.options.WithoutManagedFields {
+		if err := resource.manageScale(r, updated, scale, changed); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
 	}
 	if updated, err = s.store(r, resource, found, updated); err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func (resource *Resource) manageScale(r *Request, o, scale, changed *Object) err
 	}
 	live := scale.DeepCopy()
 	live.SetManagedFields(entries)
-	managed, err := scaleResource().managers["scale"].Update(live, changed.DeepCopy(), r.Manager)
+	managed, err := scaleResource().managers()["scale"].Update(live, changed.DeepCopy(), r.Manager)
 	if err != nil {
 		return err
 	}

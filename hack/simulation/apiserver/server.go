@@ -28,6 +28,9 @@ type Options struct {
 	// UnknownField makes the API server a newer one: the spec of each object that is created has a field, UnknownField, that the Go types of
 	// clients do not have. Its value is "default".
 	UnknownField bool
+	// WithoutManagedFields saves what managed fields take: at the start, for each write, and in each object. There is no server-side apply
+	// then.
+	WithoutManagedFields bool
 }
 
 // UnknownField is the name of the field that Options.UnknownField adds.

@@ -26,7 +26,7 @@ func (s *Server) store(r *Request, resource *Resource, found, stored *Object) (*
 		return nil, err
 	}
 	before := withoutUnknown(found)
-	if !r.IsApply() && r.Subresource != "scale" && isManaged(r.Resource) { // These have set them.
+	if !r.IsApply() && r.Subresource != "scale" && isManaged(r.Resource) && !s.options.WithoutManagedFields { // Apply and scale have set them.
 		if err := r.manage(resource, before, stored); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,9 @@ func (c *Connection) watch(ctx context.Context, r *Request) (begin func() io.Rea
 	}
 	initial, next, selects, err := c.server.startWatch(r, c.staleness(r))
 	if apierrors.IsResourceExpired(err) { // The API server says it in an event.
-		initial, err = []Change{{Type: watch.Error, raw: encode(statusOf(err))}}, nil
+		raw := encode(statusOf(err))
+		status, _ := decode(raw) // It is an object.
+		initial, err = []Change{{Type: watch.Error, New: status, raw: raw}}, nil
 	}
 	if err != nil {
 		return nil, err

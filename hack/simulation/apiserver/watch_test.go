@@ -258,6 +258,25 @@ func TestCutWatch(t *testing.T) {
 	})
 }
 
+// TestExpiredWatch has a watch from a resourceVersion that is forgotten: its only event is an error, which the network is told as well.
+func TestExpiredWatch(t *testing.T) {
+	network := &recorder{}
+	inCluster(t, Options{}, network, func(c *cluster) {
+		version := c.create(configMap).GetResourceVersion()
+		c.create(labelled("b", "b"))
+		c.Compact()
+		seen, stop := c.watching(metav1.ListOptions{ResourceVersion: version})
+		defer stop()
+		advance(time.Second)
+		if got := seen(); got != "ERROR" {
+			t.Errorf("it has seen %q", got)
+		}
+		if want := []string{"configmaps ERROR Expired"}; !slices.Equal(network.events, want) || network.ended.Load() != 1 {
+			t.Errorf("the network was told %q, want %q, and that %d watches have ended", network.events, want, network.ended.Load())
+		}
+	})
+}
+
 // TestInformer has an informer: whatever happens to its watches, it knows all objects in the end.
 func TestInformer(t *testing.T) {
 	for name, happens := range map[string]func(c *cluster){
@@ -347,7 +366,7 @@ type recorder struct {
 func (r *recorder) Lag(*Request, watch.EventType, *Object) time.Duration { return r.lag }
 
 func (r *recorder) Event(w *Request, event watch.EventType, o *Object) {
-	r.events = append(r.events, fmt.Sprint(w.Resource, " ", event, " ", o.GetName()))
+	r.events = append(r.events, fmt.Sprint(w.Resource, " ", event, " ", o.GetName()+text(o, "reason")))
 }
 
 func (r *recorder) Ended(*Request) { r.ended.Add(1) }
