@@ -823,7 +823,8 @@ func TestWalks(t *testing.T) {
 	walks.Test(t, walks.Config{
 		Program: runSimulated, Resync: simulation.ResyncPeriod,
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites}, Own: foos.Promises, ByDesign: foos.DependsOnPath,
+		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites, walks.FreshOwners, walks.FreshSpec, walks.Unseen},
+		Own:    foos.Promises, ByDesign: foos.DependsOnPath,
 	})
 }
 

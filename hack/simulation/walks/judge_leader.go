@@ -6,6 +6,9 @@ package walks
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
@@ -24,7 +27,13 @@ func leaderJudge(w *walk) judge {
 			}
 		},
 		committed: func(i *instance, c *apiserver.Change) {
-			if c.Request.Resource != leases || holderOf(c.New) != "" || holderOf(c.Old) != i.identity {
+			if c.Request.Resource != leases || c.Type == watch.Deleted {
+				return
+			}
+			if before := holderOf(c.Old); before != "" && before != i.identity && before != holderOf(c.New) && !isExpired(c.Old) {
+				w.violated(LeaderWrites, "%s takes the Lease, which %s holds: %s", i.name, before, c.Request)
+			}
+			if holderOf(c.New) != "" || holderOf(c.Old) != i.identity {
 				return
 			}
 			for _, r := range i.open {
@@ -34,4 +43,10 @@ func leaderJudge(w *walk) judge {
 			}
 		},
 	}
+}
+
+// isExpired reports whether a Lease was not renewed in time.
+func isExpired(lease *object) bool {
+	renewed, err := time.Parse(metav1.RFC3339Micro, text(lease, "spec", "renewTime"))
+	return err != nil || time.Since(renewed) > time.Duration(number(lease, "spec", "leaseDurationSeconds"))*time.Second
 }

@@ -26,9 +26,12 @@ var (
 	// shortProbes take minutes, and longProbes hours or many objects. Each walk has a short one.
 	shortProbes = []probe{
 		{"a deletion that no watch sees", NoResync, probeMissedEvent},
-		{"a write that fails once", NoResync, probeFailedWrite},
+		{"writes that fail for a second", NoResync, probeFailedWrite},
 		{"an error after a success", FreshDelay, probeFreshDelay},
 		{"changes that are refused, and then a deletion", OwnPause, probeOwnPause},
+		{"changes that are refused, and then a new spec", NewSpec, probeNewSpec},
+		{"changes that fail, and then a new spec", FreshSpec, probeFreshSpec},
+		{"a creation that no watch sees", Unseen, probeUnseen},
 		{"a termination while a write is open", LeaseLast, probeTermination},
 	}
 	longProbes = []probe{
@@ -42,7 +45,7 @@ var (
 const probeTime = time.Hour
 
 func probeMissedEvent(w *walk) {
-	w.withoutResync(func() bool {
+	w.withoutResync(NoResync, func() bool {
 		refs := w.owned()
 		if len(refs) == 0 {
 			return false
@@ -60,15 +63,17 @@ func probeMissedEvent(w *walk) {
 }
 
 func probeFailedWrite(w *walk) {
-	w.withoutResync(func() bool {
-		w.failNext(1)
-		_, deleted := w.deleteTheirs("the next write fails")
+	w.withoutResync(NoResync, func() bool {
+		w.addRule("", time.Second, rejecting(func(*apiserver.Request) error { return errInjected }, func(r *apiserver.Request) bool {
+			return isWork(r.Resource) && !w.isUsers(r.Resource) && r.IsWrite()
+		}))
+		_, deleted := w.deleteTheirs("for 1s, each write fails")
 		return deleted
 	})
 }
 
 // withoutResync judges whether what happens is corrected before the next resync, if it is corrected at all.
-func (w *walk) withoutResync(happens func() bool) {
+func (w *walk) withoutResync(promise Promise, happens func() bool) {
 	if !happens() {
 		return
 	}
@@ -77,7 +82,7 @@ func (w *walk) withoutResync(happens func() bool) {
 	since := time.Now()
 	w.sleep(2*w.Resync + time.Minute)
 	if made := w.requested(since, w.isCorrection); len(made) > 0 {
-		w.violated(NoResync, "%s after that, %s: %s", made[0].Sent.Sub(at), made[0].Client, made[0])
+		w.violated(promise, "%s after that, %s: %s", made[0].Sent.Sub(at), made[0].Client, made[0])
 	}
 	w.server.ClearRules()
 }
@@ -218,8 +223,27 @@ func probeUndo(w *walk) {
 		w.judgeHour(since, "although each is undone")
 	}
 	w.lock.Lock()
-	defer w.lock.Unlock()
 	clear(w.undone)
+	w.lock.Unlock()
+	w.sleep(2*maxRetryDelay + time.Minute)
+	w.judgeQuiet(ref)
+}
+
+// judgeQuiet judges how soon changes are corrected after a quiet time: at once, and soon again.
+func (w *walk) judgeQuiet(ref reference) {
+	for range 2 {
+		since := time.Now()
+		w.changeOwned(ref)
+		w.sleep(soonTime)
+		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+			continue
+		}
+		w.sleep(maxRetryDelay)
+		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+			w.violated(FreshPause, "%s later, %s: %s", made[0].Sent.Sub(since), made[0].Client, made[0])
+		}
+		return
+	}
 }
 
 // manyObjects is how many objects a program finds when it starts.
@@ -231,7 +255,9 @@ func probeMany(w *walk) {
 		w.current(n).stop(true)
 	}
 	w.tell(user, fmt.Sprintf("creates %d objects while no instance runs; each request takes 200ms", manyObjects))
-	w.createMany()
+	for n := range manyObjects {
+		w.create(w.newMany(n))
+	}
 	w.lock.Lock()
 	w.requestFault = func(string, *apiserver.Request) fault {
 		return fault{Fault: apiserver.Fault{Delay: 200 * time.Millisecond}}
@@ -260,18 +286,16 @@ func probeMany(w *walk) {
 
 const manyPrefix = "many-"
 
-// createMany creates many objects of a kind, each with names of its own.
-func (w *walk) createMany() {
+// newMany returns one of many objects of a kind, with names of its own.
+func (w *walk) newMany(n int) *object {
 	k := w.kinds[0]
-	for n := range manyObjects {
-		o := k.newObject(fmt.Sprint(manyPrefix, n), metav1.NamespaceDefault, n, 0)
-		for _, l := range k.leaves {
-			if k.isName(l) {
-				setField(o, o.GetName(), l.path...)
-			}
+	o := k.newObject(fmt.Sprint(manyPrefix, n), metav1.NamespaceDefault, n, 0)
+	for _, l := range k.leaves {
+		if k.isName(l) {
+			setField(o, o.GetName(), l.path...)
 		}
-		w.create(o)
 	}
+	return o
 }
 
 // owned returns the objects of the program that have an owner, and are not being deleted.
