@@ -55,9 +55,9 @@ func (i *instance) judgeFreshOwner(c *apiserver.Change) {
 	for ref, owner := range w.objects {
 		known := i.objects[ref].object
 		isNewest := known != nil && known.GetUID() == owner.GetUID() && known.GetGeneration() == owner.GetGeneration()
-		if owner.GetUID() == controller.UID && !isNewest && w.specAt[ref].Before(r.decided) {
+		if owner.GetUID() == controller.UID && !isNewest && w.specAt[ref.String()].Before(r.decided) {
 			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref,
-				time.Since(w.specAt[ref]), c.Request)
+				time.Since(w.specAt[ref.String()]), c.Request)
 		}
 	}
 }

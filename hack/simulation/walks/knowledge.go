@@ -130,8 +130,12 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 // reactionTime is how long others take to react to a write: to undo it, or to roll it out.
 const reactionTime = 2 * time.Second
 
-// hasNews reports whether something has happened since a time that a program has to react to. The lock is held.
+// hasNews reports whether something has happened since a time that a program has to react to. What others do to an object that is to be deleted
+// is no reason to try that again. The lock is held.
 func (w *walk) hasNews(r *request, since time.Time) bool {
+	if r.Verb == "delete" {
+		return w.specAt[r.about].After(since)
+	}
 	return w.news[r.about].After(since) || w.news[r.ref.String()].After(since)
 }
 

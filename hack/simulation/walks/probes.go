@@ -32,6 +32,8 @@ var (
 		{"changes that are refused, and then a new spec", NewSpec, probeNewSpec},
 		{"changes that fail, and then a new spec", FreshSpec, probeFreshSpec},
 		{"a creation that no watch sees", Unseen, probeUnseen},
+		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
+		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
 		{"a termination while a write is open", LeaseLast, probeTermination},
 	}
 	longProbes = []probe{
@@ -244,58 +246,6 @@ func (w *walk) judgeQuiet(ref reference) {
 		}
 		return
 	}
-}
-
-// manyObjects is how many objects a program finds when it starts.
-const manyObjects = 200
-
-// probeMany judges whether a change of one object waits for many others.
-func probeMany(w *walk) {
-	for n := range w.Instances {
-		w.current(n).stop(true)
-	}
-	w.tell(user, fmt.Sprintf("creates %d objects while no instance runs; each request takes 200ms", manyObjects))
-	for n := range manyObjects {
-		w.create(w.newMany(n))
-	}
-	w.lock.Lock()
-	w.requestFault = func(string, *apiserver.Request) fault {
-		return fault{Fault: apiserver.Fault{Delay: 200 * time.Millisecond}}
-	}
-	w.lock.Unlock()
-	since := time.Now()
-	isMany := func(r *request) bool { return r.IsWrite() && strings.HasPrefix(r.ref.Name, manyPrefix) }
-	for len(w.requested(since, isMany)) == 0 {
-		if time.Since(since) > convergenceTimeout || w.isEnded() {
-			return
-		}
-		w.sleep(100 * time.Millisecond)
-	}
-	since = time.Now()
-	ref, deleted := w.deleteTheirs("the others wait")
-	w.sleep(10 * time.Second)
-	is := func(r *request) bool { return r.IsWrite() && r.ref == ref }
-	if !deleted || len(w.requested(since, is)) > 0 || len(w.requested(since, isMany)) <= 10 {
-		return
-	}
-	w.sleep(5 * time.Minute)
-	if made := w.requested(since, is); len(made) > 0 {
-		w.violated(NotLast, "%s of %s comes after %s, behind %d objects", made[0], made[0].Client, made[0].Sent.Sub(since), manyObjects)
-	}
-}
-
-const manyPrefix = "many-"
-
-// newMany returns one of many objects of a kind, with names of its own.
-func (w *walk) newMany(n int) *object {
-	k := w.kinds[0]
-	o := k.newObject(fmt.Sprint(manyPrefix, n), metav1.NamespaceDefault, n, 0)
-	for _, l := range k.leaves {
-		if k.isName(l) {
-			setField(o, o.GetName(), l.path...)
-		}
-	}
-	return o
 }
 
 // owned returns the objects of the program that have an owner, and are not being deleted.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
@@ -79,47 +77,7 @@ func (w *walk) changeSpec(controller *object) string {
 	return ""
 }
 
-// controllerOf returns the object of a user that controls an object, or nil.
-func (w *walk) controllerOf(ref reference) *object {
-	for _, k := range w.kinds {
-		for _, o := range w.server.List(k.GroupResource(), ref.Namespace) {
-			if found := w.get(ref); found != nil && metav1.IsControlledBy(found, o) {
-				return o
-			}
-		}
-	}
-	return nil
-}
-
 // writesFor returns the writes since a time for an object of a user, but for those of its status.
 func (w *walk) writesFor(about string, since time.Time) []*request {
 	return w.requested(since, func(r *request) bool { return r.IsWrite() && r.about == about && !w.isUsers(r.Resource) })
-}
-
-// probeUnseen deletes what the program creates while its watches are cut: neither is seen.
-func probeUnseen(w *walk) {
-	w.withoutResync(Unseen, func() bool {
-		refs := w.owned()
-		if len(refs) == 0 {
-			return false
-		}
-		for n := range w.Instances {
-			w.current(n).CutWatches(refs[0].GroupResource, 5*time.Second)
-		}
-		o := w.newMany(0)
-		if !w.create(o) {
-			return false
-		}
-		w.tell(user, "creates "+describe(o)+"; what becomes of it, no watch sees")
-		w.sleep(2 * time.Second)
-		deleted := false
-		for _, ref := range w.owned() {
-			if owner := w.controllerOf(ref); owner != nil && owner.GetName() == o.GetName() && ref.GroupResource == refs[0].GroupResource {
-				w.tell(user, w.delete(ref, metav1.DeletePropagationBackground))
-				deleted = true
-			}
-		}
-		w.server.Compact()
-		return deleted
-	})
 }

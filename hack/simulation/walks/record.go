@@ -28,7 +28,7 @@ type record struct {
 	objects   map[reference]*object   // what the API server has, but for Leases and events
 	changedAt map[string][]time.Time  // when others than the program have changed something, by what it is about
 	news      map[string]time.Time    // when the last of these was that a program has to react to
-	specAt    map[reference]time.Time // since when the API server has the newest generation of an object
+	specAt    map[string]time.Time    // since when the API server has the newest generation of an object
 	created   map[types.UID]*object   // by the program, as they were then
 	users     map[types.UID]bool      // the users' objects, past ones too
 	adopted   map[types.UID]types.UID // of which objects users have made which of their own the controller
@@ -53,7 +53,7 @@ type fieldOf struct {
 func newRecord() record {
 	return record{
 		objects: map[reference]*object{}, changedAt: map[string][]time.Time{}, news: map[string]time.Time{},
-		specAt: map[reference]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{}, set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
+		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{}, set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
 		finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, samples: map[types.UID][]sample{},
 	}
 }
@@ -91,7 +91,7 @@ func (w *walk) recordCommit(c *apiserver.Change) {
 	ref := w.referenceTo(c.New)
 	w.objects[ref] = c.New
 	if c.Old == nil || c.Old.GetGeneration() != c.New.GetGeneration() {
-		w.specAt[ref] = time.Now()
+		w.specAt[ref.String()] = time.Now()
 	}
 	if c.Type == watch.Deleted {
 		delete(w.objects, ref)
