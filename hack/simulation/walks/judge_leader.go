@@ -12,6 +12,9 @@ import (
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
+// requestTimeout is how long a request may be open at the API server: that of kube-apiserver.
+const requestTimeout = time.Minute
+
 // leaderJudge judges LeaderWrites and LeaseLast. A program that has never written a Lease elects no leader, and promises neither.
 func leaderJudge(w *walk) judge {
 	return judge{
@@ -37,7 +40,7 @@ func leaderJudge(w *walk) judge {
 				return
 			}
 			for _, r := range i.open {
-				if isWork(r.Resource) && r.IsWrite() {
+				if isWork(r.Resource) && r.IsWrite() && time.Since(r.Sent) < requestTimeout {
 					w.violated(LeaseLast, "%s releases the Lease while a request is open: %s", i.name, r)
 				}
 			}

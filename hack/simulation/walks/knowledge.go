@@ -4,6 +4,8 @@
 package walks
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -184,7 +186,9 @@ func (i *instance) isAbsent(uid types.UID) {
 
 // learnResponse records a response that the instance gets. The lock is held.
 func (i *instance) learnResponse(r *request, result *object, err error) {
-	delete(i.open, r.Request)
+	if !errors.Is(err, context.Canceled) {
+		delete(i.open, r.Request) // What was cancelled may still be applied.
+	}
 	i.answered[r.about] = answer{time.Now(), r.decided}
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[i.sameAgain(r.Request)] = r.decided

@@ -149,31 +149,6 @@ func (w *walk) changeOwned(ref reference) {
 	w.tell(user, what)
 }
 
-// openTime is how long a write takes during which an instance is terminated.
-const openTime = 5 * time.Second
-
-// probeTermination terminates the instances while a write is open. What the leader does with its Lease is judged as ever.
-func probeTermination(w *walk) {
-	setDelay := func(delay time.Duration) {
-		w.lock.Lock()
-		defer w.lock.Unlock()
-		w.requestFault = func(_ string, r *apiserver.Request) (f fault) {
-			if isWork(r.Resource) && r.IsWrite() {
-				f.Delay = delay
-			}
-			return f
-		}
-	}
-	setDelay(openTime)
-	w.deleteTheirs(fmt.Sprintf("each write takes %s, and the instances are terminated", openTime))
-	w.sleep(openTime / 5)
-	for n := range w.Instances {
-		w.current(n).stop(false)
-	}
-	w.sleep(time.Minute)
-	setDelay(0)
-}
-
 // probeErrors judges what becomes of an hour of errors.
 func probeErrors(w *walk) {
 	since := time.Now()

@@ -57,7 +57,7 @@ func (w *walk) refuseThenChange(err func(r *apiserver.Request) error, judge func
 	w.server.ClearRules()
 }
 
-// changeSpec changes the spec of a user's object, but for its names, and returns which object that is.
+// changeSpec changes a field in the spec of a user's object, but for names, to another value, and returns which object that is.
 func (w *walk) changeSpec(controller *object) string {
 	ref := w.referenceTo(controller)
 	i := slices.IndexFunc(w.kinds, func(k *userKind) bool { return k.GroupResource() == ref.GroupResource })
@@ -65,13 +65,16 @@ func (w *walk) changeSpec(controller *object) string {
 		return ""
 	}
 	k := w.kinds[i]
-	for n := range 8 * len(k.leaves) {
-		if k.isName(k.leaves[n%len(k.leaves)]) {
-			continue
-		}
-		if what := w.change(ref, func(o *object) string { return k.change(o, n) }); what != "" {
-			w.tell(user, what)
-			return ref.String()
+	for n := range 8 {
+		for _, l := range k.leaves {
+			v := k.valueOf(l, n+3) // The first ones may be what the program has without the field.
+			if k.isName(l) || v == nil {
+				continue
+			}
+			if what := w.change(ref, func(o *object) string { setField(o, v, l.path...); return "changes" }); what != "" {
+				w.tell(user, what)
+				return ref.String()
+			}
 		}
 	}
 	return ""
