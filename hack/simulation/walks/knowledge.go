@@ -153,7 +153,12 @@ func (r *request) withoutBody() *request {
 // learn records an object, unless a newer one is known: a response may be late. The lock is held.
 func (i *instance) learn(resource schema.GroupResource, o *object, isRead bool) {
 	ref := reference{resource, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
-	if last := i.objects[ref].object; version(last) < version(o) {
+	k := i.objects[ref]
+	switch last := k.object; {
+	case version(last) == version(o) && !k.gone:
+		k.isRead = k.isRead || isRead
+		i.objects[ref] = k
+	case version(last) < version(o):
 		if last != nil && last.GetUID() != o.GetUID() {
 			i.isAbsent(last.GetUID())
 		}

@@ -32,6 +32,7 @@ var (
 		{"changes that are refused, and then a new spec", NewSpec, probeNewSpec},
 		{"changes that fail, and then a new spec", FreshSpec, probeFreshSpec},
 		{"a creation that no watch sees", Unseen, probeUnseen},
+		{"changes while no controllers run", Truth, probeNoControllers},
 		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
 		{"a termination while a write is open", LeaseLast, probeTermination},
