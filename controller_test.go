@@ -805,7 +805,8 @@ func TestSimulation(t *testing.T) {
 	walks.Test(t, walks.Config{
 		Program: runSimulated, Resync: foos.ResyncPeriod,
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites}, Own: foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
+		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites, walks.FreshOwners, walks.FreshSpec, walks.Unseen},
+		Own:    foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
 	})
 }
 

@@ -6,14 +6,12 @@ package foos
 
 import (
 	"errors"
-	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"k8s.io/sample-controller/hack/simulation/walks"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -36,44 +34,11 @@ const (
 )
 
 // Promises are those that are judged in random walks.
-var Promises = []walks.Own{{Name: takesOver, Write: judgePrune}, {Name: isDesired, End: judgeEnd}}
-
-// judgePrune judges the deletion of a Deployment, as far as the controller could know the Foo and its Deployments when it sent the request.
-func judgePrune(w walks.Write) error {
-	if w.Type != watch.Deleted && w.New.GetDeletionTimestamp() == nil || w.Request.Resource != deployments {
-		return nil
-	}
-	ref := metav1.GetControllerOf(w.New)
-	if ref == nil {
-		return nil // It is judged by walks.OwnObjects.
-	}
-	foo, since := w.Known(foos, w.New.GetNamespace(), ref.Name)
-	if foo == nil || foo.GetUID() != ref.UID || foo.GetDeletionTimestamp() != nil || !since.Before(w.Request.Sent) {
-		return nil
-	}
-	name := deploymentNameOf(foo)
-	current, since := w.Known(deployments, foo.GetNamespace(), name)
-	switch {
-	case name == w.New.GetName():
-		return fmt.Errorf("it is desired by Foo %s", foo.GetName())
-	case !since.Before(w.Request.Sent):
-	case current == nil || !metav1.IsControlledBy(current, foo) || !canTakeOver(foo, current):
-		return fmt.Errorf("its successor %s of Foo %s cannot take over yet", name, foo.GetName())
-	}
-	return nil
-}
-
-// canTakeOver reports whether all desired replicas are available, of which there are none only if the Foo does not say otherwise.
-func canTakeOver(foo, deployment *object) bool {
-	desired := number(deployment, "spec", "replicas")
-	switch {
-	case deployment.GetDeletionTimestamp() != nil:
-		return false
-	case desired == 0:
-		return number(foo, "spec", "replicas") == 0
-	}
-	isObserved := number(deployment, "status", "observedGeneration") == deployment.GetGeneration()
-	return isObserved && number(deployment, "status", "availableReplicas") >= desired
+var Promises = []walks.Own{
+	{Name: takesOver, Write: judgePrune},
+	{Name: isDesired, End: judgeEnd},
+	{Name: "a Foo is Ready if its Deployment is available", Moment: judgeReady, Within: 2 * time.Minute},
+	{Name: "a rename keeps the number of replicas", Write: judgeRename},
 }
 
 // DependsOnPath drops what of an object depends by design on what has happened before: names and replicas. The first Foo gets a name,

@@ -34,6 +34,8 @@ type widgetController struct {
 	queue               workqueue.TypedRateLimitingInterface[string]
 
 	resync                                   time.Duration
+	delay                                    time.Duration // after which it looks at changes
+	byName                                   bool          // It takes what belongs to a former Widget of the same name for its own.
 	elects, writesAsStandby, ignoresDeletion bool
 	releases                                 bool // It releases the Lease when it is terminated, whatever runs.
 	lingers                                  time.Duration
@@ -97,6 +99,10 @@ func (c *widgetController) run(ctx context.Context, config *rest.Config, client 
 
 // enqueueChange does not enqueue a change of the status of a Widget. A resync has the same object twice.
 func (c *widgetController) enqueueChange(old, obj any) {
+	if c.delay > 0 {
+		c.queue.AddAfter(obj.(*object).GetName(), c.delay)
+		return
+	}
 	before, after := old.(*object), obj.(*object)
 	isSame := before.GetResourceVersion() == after.GetResourceVersion()
 	if isSame || after.GetKind() != "Widget" || before.GetGeneration() != after.GetGeneration() {
@@ -167,7 +173,7 @@ func (c *widgetController) createOrUpdate(ctx context.Context, widget, configMap
 	if configMap == nil {
 		return c.configMaps.Create(ctx, newConfigMap(widget), metav1.CreateOptions{})
 	}
-	if !metav1.IsControlledBy(configMap, widget) {
+	if !metav1.IsControlledBy(configMap, widget) && !c.byName {
 		return nil, nil
 	}
 	if value(configMap, "data", "color") == value(widget, "spec", "color") {

@@ -50,6 +50,7 @@ var faultActions = []action{
 	{"noPods", 2, onTheirs(func(w *walk, s step, ref reference) string { return w.refusePods(ref, s.duration(faultTime)) })},
 	{"admission", 2, onTheirs(func(w *walk, s step, ref reference) string { return w.rewrite(s, ref, s.duration(faultTime)) })},
 	{"undo", 2, onTheirs(func(w *walk, s step, ref reference) string { return w.undoChanges(ref, s.duration(faultTime)) })},
+	{"noControllers", 1, func(w *walk, s step) string { return w.stopControllers(s.duration(faultTime)) }},
 
 	{"deleteLease", 1, func(w *walk, _ step) string {
 		return w.onLease("deletes", func(lease *object) error { return w.user.Delete(lease, metav1.DeleteOptions{}) })
@@ -260,6 +261,16 @@ func (w *walk) refusePods(ref reference, duration time.Duration) string {
 		},
 	})
 	return during(duration) + "a quota rejects new Pods of " + ref.String()
+}
+
+// stopControllers stops the garbage collector, and the controllers of workloads.
+func (w *walk) stopControllers(duration time.Duration) string {
+	w.server.AddRule(apiserver.Rule{
+		Until:   time.Now().Add(duration),
+		Matches: func(r *apiserver.Request) bool { return r.IsWrite() && r.Client != user && !isInstance(r.Client) },
+		Reject:  func(*apiserver.Request) error { return apiserver.ErrConnection },
+	})
+	return during(duration) + "kube-controller-manager does not run"
 }
 
 // rewrite makes admission change an object of the program: its labels, an annotation, or a field that the program sets.

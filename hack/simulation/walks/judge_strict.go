@@ -4,8 +4,10 @@
 package walks
 
 import (
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -20,6 +22,9 @@ func strictJudge(w *walk) judge {
 			ref := w.referenceTo(c.New)
 			if last := i.objects[ref].object; last == nil || last.GetResourceVersion() != c.Old.GetResourceVersion() {
 				w.violated(FreshWrites, "%s cannot know the %s that it changes: resourceVersion %s: %s", i.name, ref, c.Old.GetResourceVersion(), c.Request)
+			}
+			if c.Request.Verb == "delete" {
+				i.judgeFreshOwner(c)
 			}
 		},
 		failed: func(i *instance, r *request, found *object, err error) {
@@ -37,6 +42,23 @@ func strictJudge(w *walk) judge {
 					r.decided.Sub(k.since), r, apierrors.ReasonForError(err))
 			}
 		},
+	}
+}
+
+// judgeFreshOwner judges whether an instance has known the users' object that controls what it deletes: as it is, unless that is later than the
+// decision to delete. The lock is held.
+func (i *instance) judgeFreshOwner(c *apiserver.Change) {
+	w, controller, r := i.walk, metav1.GetControllerOfNoCopy(c.Old), i.open[c.Request]
+	if controller == nil || r == nil {
+		return
+	}
+	for ref, owner := range w.objects {
+		known := i.objects[ref].object
+		isNewest := known != nil && known.GetUID() == owner.GetUID() && known.GetGeneration() == owner.GetGeneration()
+		if owner.GetUID() == controller.UID && !isNewest && w.specAt[ref.String()].Before(r.decided) {
+			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref,
+				time.Since(w.specAt[ref.String()]), c.Request)
+		}
 	}
 }
 

@@ -96,9 +96,12 @@ func claimOf(o *object) string {
 	return ""
 }
 
-// serves reports whether an object has all its replicas. One without replicas does.
+// serves reports whether an object has all its replicas, of its newest generation. One without replicas does.
 func serves(o *object) bool {
 	desired, ok := value(o, "spec", "replicas").(int64)
+	if observed, has := value(o, "status", "observedGeneration").(int64); has && observed < o.GetGeneration() {
+		return false
+	}
 	return !ok || number(o, "status", "availableReplicas") >= desired || number(o, "status", "readyReplicas") >= desired
 }
 

@@ -4,6 +4,8 @@
 package walks
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -24,9 +26,11 @@ type knowledge struct {
 	valid    time.Duration // how long after that others respect the Lease
 	objects  map[reference]known
 	byUID    map[types.UID]reference
-	acked    map[reference]string // the resourceVersion in the response to the instance's last write
+	absent   map[types.UID]time.Time // since when it knows that an object is gone: there may be another one of its name
+	acked    map[reference]string    // the resourceVersion in the response to the instance's last write
 	failures map[series]failures
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
+	answered map[string]answer    // the last response, by what it was about
 	open     map[*apiserver.Request]*request
 	counts   map[string]int // of requests and events, for their ids
 }
@@ -36,6 +40,15 @@ type known struct {
 	object *object
 	since  time.Time
 	gone   bool // It was seen to be gone.
+	isRead bool // It is what a request was answered with, not an event.
+}
+
+// answer is when a response came, and when the program had decided to send the request.
+type answer struct{ at, decided time.Time }
+
+// before reports whether an instance certainly knew something when it decided to send a request. What it has read for that, it knew.
+func (k known) before(r *request) bool {
+	return k.since.Before(r.decided) || k.isRead && !k.since.After(r.Sent)
 }
 
 // series are the requests that a program repeats until one succeeds.
@@ -73,8 +86,8 @@ func (f failures) until() time.Time {
 
 func newKnowledge() knowledge {
 	return knowledge{
-		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, acked: map[reference]string{},
-		failures: map[series]failures{}, again: map[string]time.Time{}, open: map[*apiserver.Request]*request{}, counts: map[string]int{},
+		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
+		failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{}, open: map[*apiserver.Request]*request{}, counts: map[string]int{},
 	}
 }
 
@@ -84,7 +97,7 @@ type request struct {
 	ref     reference
 	body    *object   // nil if it has no object
 	about   string    // the users' object that it is about, as far as the instance could know
-	decided time.Time // when the program decided to send it: client-go may send it again
+	decided time.Time // when the program decided to send it: before it sent those of which it used the responses
 	due     time.Time // until when the program may have waited before: see failures
 	isVain  bool      // It is a write that has changed nothing, or what admission or another client has changed or undone.
 }
@@ -105,6 +118,9 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		o = q.body
 	}
 	q.about = i.walk.aboutObject(q.ref, o)
+	if last := i.answered[q.about]; last.at.Equal(r.Sent) && last.decided.Before(q.decided) {
+		q.decided = last.decided
+	}
 	for of, f := range i.failures {
 		if until := f.until(); of.about == q.about && until.After(q.due) && !i.walk.hasNews(q, f.last.Add(reactionTime)) {
 			q.due = until
@@ -116,8 +132,12 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 // reactionTime is how long others take to react to a write: to undo it, or to roll it out.
 const reactionTime = 2 * time.Second
 
-// hasNews reports whether something has happened since a time that a program has to react to. The lock is held.
+// hasNews reports whether something has happened since a time that a program has to react to. What others do to an object that is to be deleted
+// is no reason to try that again. The lock is held.
 func (w *walk) hasNews(r *request, since time.Time) bool {
+	if r.Verb == "delete" {
+		return w.specAt[r.about].After(since)
+	}
 	return w.news[r.about].After(since) || w.news[r.ref.String()].After(since)
 }
 
@@ -131,10 +151,18 @@ func (r *request) withoutBody() *request {
 }
 
 // learn records an object, unless a newer one is known: a response may be late. The lock is held.
-func (i *instance) learn(resource schema.GroupResource, o *object) {
+func (i *instance) learn(resource schema.GroupResource, o *object, isRead bool) {
 	ref := reference{resource, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
-	if last := i.objects[ref].object; version(last) < version(o) {
-		i.objects[ref] = known{o, time.Now(), false}
+	k := i.objects[ref]
+	switch last := k.object; {
+	case version(last) == version(o) && !k.gone:
+		k.isRead = k.isRead || isRead
+		i.objects[ref] = k
+	case version(last) < version(o):
+		if last != nil && last.GetUID() != o.GetUID() {
+			i.isAbsent(last.GetUID())
+		}
+		i.objects[ref] = known{o, time.Now(), false, isRead}
 		i.byUID[o.GetUID()] = ref
 	}
 }
@@ -148,15 +176,25 @@ func version(o *object) int64 {
 // knowsGone returns since when an instance knows that the object of a UID is gone or being deleted. The lock is held.
 func (i *instance) knowsGone(uid types.UID) (k known, isGone bool) {
 	k = i.objects[i.byUID[uid]]
-	if k.object == nil || k.object.GetUID() != uid {
-		return k, false
+	if since, isAbsent := i.absent[uid]; isAbsent {
+		return known{since: since}, true
 	}
-	return k, k.gone || k.object.GetDeletionTimestamp() != nil
+	return k, k.object != nil && k.object.GetUID() == uid && k.object.GetDeletionTimestamp() != nil
+}
+
+// isAbsent notes that an instance knows that an object is gone. The lock is held.
+func (i *instance) isAbsent(uid types.UID) {
+	if _, ok := i.absent[uid]; !ok {
+		i.absent[uid] = time.Now()
+	}
 }
 
 // learnResponse records a response that the instance gets. The lock is held.
 func (i *instance) learnResponse(r *request, result *object, err error) {
-	delete(i.open, r.Request)
+	if !errors.Is(err, context.Canceled) {
+		delete(i.open, r.Request) // What was cancelled may still be applied.
+	}
+	i.answered[r.about] = answer{time.Now(), r.decided}
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[i.sameAgain(r.Request)] = r.decided
 	}
@@ -176,10 +214,10 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case r.Verb == "list":
 		items, _ := result.Object["items"].([]any)
 		for _, item := range items {
-			i.learn(r.Resource, &object{Object: item.(map[string]any)}) // It may have no kind.
+			i.learn(r.Resource, &object{Object: item.(map[string]any)}, false) // It may have no kind.
 		}
 	default:
-		i.learn(r.Resource, result)
+		i.learn(r.Resource, result, r.Verb == "get")
 		if r.IsWrite() {
 			i.acked[r.ref] = result.GetResourceVersion()
 		}
@@ -190,10 +228,11 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventType, o *object) {
 	switch event {
 	case watch.Added, watch.Modified:
-		i.learn(resource, o)
+		i.learn(resource, o, false)
 	case watch.Deleted:
 		ref := i.walk.referenceTo(o)
-		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true}, ref
+		i.isAbsent(o.GetUID())
+		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true, false}, ref
 	}
 }
 

@@ -36,6 +36,7 @@ var longFaults = []action{
 	{"rewrite", 0, onTheirs(func(w *walk, s step, ref reference) string { return w.rewrite(s, ref, forever) })},
 	{"noPods", 0, onTheirs(func(w *walk, _ step, ref reference) string { return w.refusePods(ref, forever) })},
 	{"undo", 0, onTheirs(func(w *walk, _ step, ref reference) string { return w.undoChanges(ref, forever) })},
+	{"noControllers", 0, func(w *walk, _ step) string { return w.stopControllers(forever) }},
 	{"verb", 0, func(w *walk, s step) string {
 		w.setHidden(true)
 		return w.failUse(s, forever)

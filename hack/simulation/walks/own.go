@@ -62,44 +62,55 @@ type Write struct {
 	Cluster
 	*apiserver.Change
 	known map[reference]known
+	sent  *request
 }
 
-// Known returns an object as the program could know it, and since when, or nil.
-func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, since time.Time) {
+// Known returns an object as the program could know it, or nil. It is certain if the program knew it when it decided to write.
+func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
 	k := w.known[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
 	if k.gone {
-		return nil, k.since
+		return nil, k.before(w.sent)
 	}
-	return k.object, k.since
+	return k.object, k.before(w.sent)
 }
 
 // ownJudge judges the program's own promises.
 func ownJudge(w *walk) judge {
-	since := map[Promise]time.Time{}
+	type falsehood struct {
+		promise Promise
+		what    string
+	}
+	since := map[falsehood]time.Time{}
 	return judge{
 		committed: func(i *instance, c *apiserver.Change) {
 			for _, own := range w.Own {
-				if own.Write == nil || !isWork(c.Request.Resource) {
+				r := i.open[c.Request]
+				if own.Write == nil || r == nil || !isWork(c.Request.Resource) {
 					continue
 				}
-				if err := own.Write(Write{Cluster{w}, c, i.objects}); err != nil {
+				if err := own.Write(Write{Cluster{w}, c, i.objects, r}); err != nil {
 					w.violated(own.Name, "%s: %s: %v", i.name, c.Request, err)
 				}
 			}
 		},
 		moment: func() {
+			last := since
+			since = map[falsehood]time.Time{}
 			for _, own := range w.Own {
-				if own.Moment == nil || w.isHidden {
+				if own.Moment == nil || w.isHidden || w.heldAtStart > 0 {
 					continue
 				}
 				err := own.Moment(Cluster{w})
-				switch at, ok := since[own.Name]; {
-				case err == nil:
-					delete(since, own.Name)
-				case !ok:
-					since[own.Name] = time.Now()
-				case time.Since(at) > own.Within:
-					w.violated(own.Name, "for %s, %v", time.Since(at), err)
+				if err == nil {
+					continue
+				}
+				told := falsehood{own.Name, err.Error()}
+				since[told] = time.Now()
+				if at, ok := last[told]; ok {
+					since[told] = at
+				}
+				if duration := time.Since(since[told]); duration > own.Within {
+					w.violated(own.Name, "for %s, %v", duration, err)
 				}
 			}
 		},

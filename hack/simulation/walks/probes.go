@@ -25,9 +25,15 @@ var (
 	// shortProbes take minutes, and longProbes hours or many objects. Each walk has a short one.
 	shortProbes = []probe{
 		{"a deletion that no watch sees", NoResync, probeMissedEvent},
-		{"a write that fails once", NoResync, probeFailedWrite},
+		{"writes that fail for a second", NoResync, probeFailedWrite},
 		{"an error after a success", FreshDelay, probeFreshDelay},
 		{"changes that are refused, and then a deletion", OwnPause, probeOwnPause},
+		{"changes that are refused, and then a new spec", NewSpec, probeNewSpec},
+		{"changes that fail, and then a new spec", FreshSpec, probeFreshSpec},
+		{"a creation that no watch sees", Unseen, probeUnseen},
+		{"changes while no controllers run", Truth, probeNoControllers},
+		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
+		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
 		{"a termination while a write is open", LeaseLast, probeTermination},
 		{"a termination while lists are refused", Terminates, probeRefusedLists},
 		{"a conflict that no event follows", NoResync, probeConflict},
@@ -46,7 +52,7 @@ var (
 const probeTime = time.Hour
 
 func probeMissedEvent(w *walk) {
-	w.withoutResync(func() bool {
+	w.withoutResync(NoResync, func() bool {
 		refs := w.owned()
 		if len(refs) == 0 {
 			return false
@@ -64,15 +70,17 @@ func probeMissedEvent(w *walk) {
 }
 
 func probeFailedWrite(w *walk) {
-	w.withoutResync(func() bool {
-		w.failNext(1, errInjected, w.writesTheirs)
-		_, deleted := w.deleteTheirs("the next write fails")
+	w.withoutResync(NoResync, func() bool {
+		w.addRule("", time.Second, rejecting(func(*apiserver.Request) error { return errInjected }, func(r *apiserver.Request) bool {
+			return isWork(r.Resource) && !w.isUsers(r.Resource) && r.IsWrite()
+		}))
+		_, deleted := w.deleteTheirs("for 1s, each write fails")
 		return deleted
 	})
 }
 
 // withoutResync judges whether what happens is corrected before the next resync, if it is corrected at all.
-func (w *walk) withoutResync(happens func() bool) {
+func (w *walk) withoutResync(promise Promise, happens func() bool) {
 	if !happens() {
 		return
 	}
@@ -81,7 +89,7 @@ func (w *walk) withoutResync(happens func() bool) {
 	since := time.Now()
 	w.sleep(2*w.Resync + time.Minute)
 	if made := w.requested(since, w.isCorrection); len(made) > 0 {
-		w.violated(NoResync, "%s after that, %s: %s", made[0].Sent.Sub(at), made[0].Client, made[0])
+		w.violated(promise, "%s after that, %s: %s", made[0].Sent.Sub(at), made[0].Client, made[0])
 	}
 	w.server.ClearRules()
 }
@@ -151,22 +159,6 @@ func (w *walk) changeOwned(ref reference) {
 	w.tell(user, what)
 }
 
-// openTime is how long a write takes during which an instance is terminated.
-const openTime = 5 * time.Second
-
-// probeTermination terminates the instances while a write is open. What the leader does with its Lease is judged as ever.
-func probeTermination(w *walk) {
-	isWrite := func(r *apiserver.Request) bool { return isWork(r.Resource) && r.IsWrite() }
-	w.delayRequests(openTime, isWrite)
-	w.deleteTheirs(fmt.Sprintf("each write takes %s, and the instances are terminated", openTime))
-	w.sleep(openTime / 5)
-	for n := range w.Instances {
-		w.current(n).stop(false)
-	}
-	w.sleep(time.Minute)
-	w.delayRequests(0, isWrite)
-}
-
 // probeErrors judges what becomes of an hour of errors.
 func probeErrors(w *walk) {
 	since := time.Now()
@@ -218,55 +210,26 @@ func probeUndo(w *walk) {
 		w.judgeHour(since, "although each is undone")
 	}
 	w.lock.Lock()
-	defer w.lock.Unlock()
 	clear(w.undone)
+	w.lock.Unlock()
+	w.sleep(2*maxRetryDelay + time.Minute)
+	w.judgeQuiet(ref)
 }
 
-// manyObjects is how many objects a program finds when it starts.
-const manyObjects = 200
-
-// probeMany judges whether a change of one object waits for many others.
-func probeMany(w *walk) {
-	for n := range w.Instances {
-		w.current(n).stop(true)
-	}
-	w.tell(user, fmt.Sprintf("creates %d objects while no instance runs; each request takes 200ms", manyObjects))
-	w.createMany()
-	w.delayRequests(200*time.Millisecond, func(*apiserver.Request) bool { return true })
-	since := time.Now()
-	isMany := func(r *request) bool { return r.IsWrite() && strings.HasPrefix(r.ref.Name, manyPrefix) }
-	for len(w.requested(since, isMany)) == 0 {
-		if time.Since(since) > convergenceTimeout || w.isEnded() {
-			return
+// judgeQuiet judges how soon changes are corrected after a quiet time: at once, and soon again.
+func (w *walk) judgeQuiet(ref reference) {
+	for range 2 {
+		since := time.Now()
+		w.changeOwned(ref)
+		w.sleep(soonTime)
+		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+			continue
 		}
-		w.sleep(100 * time.Millisecond)
-	}
-	since = time.Now()
-	ref, deleted := w.deleteTheirs("the others wait")
-	w.sleep(10 * time.Second)
-	is := func(r *request) bool { return r.IsWrite() && r.ref == ref }
-	if !deleted || len(w.requested(since, is)) > 0 || len(w.requested(since, isMany)) <= 10 {
+		w.sleep(maxRetryDelay)
+		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+			w.violated(FreshPause, "%s later, %s: %s", made[0].Sent.Sub(since), made[0].Client, made[0])
+		}
 		return
-	}
-	w.sleep(5 * time.Minute)
-	if made := w.requested(since, is); len(made) > 0 {
-		w.violated(NotLast, "%s of %s comes after %s, behind %d objects", made[0], made[0].Client, made[0].Sent.Sub(since), manyObjects)
-	}
-}
-
-const manyPrefix = "many-"
-
-// createMany creates many objects of a kind, each with names of its own.
-func (w *walk) createMany() {
-	k := w.kinds[0]
-	for n := range manyObjects {
-		o := k.newObject(fmt.Sprint(manyPrefix, n), metav1.NamespaceDefault, n, 0)
-		for _, l := range k.leaves {
-			if k.isName(l) {
-				setField(o, o.GetName(), l.path...)
-			}
-		}
-		w.create(o)
 	}
 }
 

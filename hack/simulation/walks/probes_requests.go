@@ -14,7 +14,7 @@ import (
 )
 
 func probeConflict(w *walk) {
-	w.withoutResync(func() bool {
+	w.withoutResync(NoResync, func() bool {
 		refs := w.owned()
 		if len(refs) == 0 {
 			return false
@@ -27,7 +27,7 @@ func probeConflict(w *walk) {
 }
 
 func probeStatus(w *walk) {
-	w.withoutResync(func() bool {
+	w.withoutResync(NoResync, func() bool {
 		what := w.addRule("no status can be written", 5*time.Second, rejecting(func(*apiserver.Request) error { return errInjected },
 			func(r *apiserver.Request) bool {
 				return w.isUsers(r.Resource) && r.IsWrite() && r.Subresource == "status"
@@ -39,7 +39,7 @@ func probeStatus(w *walk) {
 
 // probeLostLease takes the Lease away for so short a time that a process may go on, while others change something.
 func probeLostLease(w *walk) {
-	w.withoutResync(func() bool {
+	w.withoutResync(NoResync, func() bool {
 		refs := w.owned()
 		if len(refs) == 0 {
 			return false

@@ -54,6 +54,10 @@ const (
 	OwnPause Promise = "a new object does not wait for an old one"
 	// Terminates: a process that was terminated ends within the grace period, also while its watches cannot begin.
 	Terminates Promise = "ends when it is terminated"
+	// NewSpec: a new spec is tried at once, whatever was refused for the old one.
+	NewSpec Promise = "a new spec does not wait for the old one"
+	// FreshPause: after a quiet time a change is corrected at once, whatever was undone before.
+	FreshPause Promise = "a correction after a quiet time"
 	// NotLast: a change of one object does not wait for many others.
 	NotLast Promise = "one change among many objects"
 )
@@ -64,11 +68,17 @@ const (
 	OwnWrites Promise = "no write from a cache older than its own write"
 	// FreshWrites: no write replaces a state of an object that the program cannot know.
 	FreshWrites Promise = "no write from a stale cache"
+	// FreshOwners: nothing is deleted for a state of its owner that the program cannot know to be the newest one.
+	FreshOwners Promise = "no deletion from a stale cache"
 	// NoConflict: no request conflicts with a state of the object that the program has seen a second before.
 	NoConflict Promise = "no conflict"
+	// FreshSpec: what fails after a new spec is retried at once, whatever errors there were before.
+	FreshSpec Promise = "an error after a new spec"
+	// Unseen: what no watch has shown is corrected without a resync, even if it was created just before.
+	Unseen Promise = "what no watch has shown is corrected"
 )
 
-var strictPromises = []Promise{OwnWrites, FreshWrites, NoConflict}
+var strictPromises = []Promise{OwnWrites, FreshWrites, FreshOwners, NoConflict, FreshSpec, Unseen}
 
 // simulated is the promise of this package: what the program asks for is simulated.
 const simulated Promise = "the simulation"

@@ -4,9 +4,12 @@
 package walks
 
 import (
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // programActions are what users do to the objects that the program has created, whatever their kind.
@@ -18,6 +21,7 @@ var programActions = []action{
 		o.SetLabels(nil)
 		return "removes the labels of"
 	})},
+	{"addItemToTheirs", 2, changingTheirs(addItem)},
 	{"annotateTheirs", 1, changingTheirs(func(_ *walk, s step, o *object, _ []field) string { return annotate(o, s.argument) })},
 	{"orphan", 2, changingTheirs(func(_ *walk, _ step, o *object, _ []field) string {
 		o.SetOwnerReferences(nil)
@@ -107,6 +111,24 @@ func removeField(_ *walk, s step, _ *object, set []field) string {
 	return "removes " + f.name + " of"
 }
 
+// addItem adds an item to a list in which the program sets a field of another one, such as a second container.
+func addItem(_ *walk, _ step, o *object, set []field) string {
+	for _, f := range set {
+		list, _, _ := strings.Cut(f.name, "[")
+		items, _, _ := unstructured.NestedSlice(o.Object, strings.Split(list, ".")...)
+		if len(items) != 1 {
+			continue // It is no list, or has been added to.
+		}
+		item, _ := runtime.DeepCopyJSONValue(items[0]).(map[string]any)
+		if key := keyOf(item); key != "" {
+			item[key] = fmt.Sprint(item[key], "-added")
+			setField(o, append(items, item), strings.Split(list, ".")...)
+			return "adds an item to " + list + " of"
+		}
+	}
+	return ""
+}
+
 // replace replaces an object of the program by one of a user that has the same name.
 func replace(w *walk, _ step, ref reference) string {
 	o := w.get(ref)
@@ -128,5 +150,20 @@ func adopt(w *walk, s step, o *object, _ []field) string {
 		return ""
 	}
 	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, k.Kind)})
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.adopted[o.GetUID()] = owner.GetUID()
 	return "makes " + ref.Name + " the controller of"
+}
+
+// takeBack deletes what users have made an object the controller of, and still is: for whom it was created, it could not be created again.
+func (w *walk) takeBack() {
+	for _, o := range w.server.All() {
+		w.lock.Lock()
+		adopter, isAdopted := w.adopted[o.GetUID()]
+		w.lock.Unlock()
+		if controller := metav1.GetControllerOfNoCopy(o); isAdopted && controller != nil && controller.UID == adopter {
+			w.tell(user, w.delete(w.referenceTo(o), metav1.DeletePropagationBackground))
+		}
+	}
 }

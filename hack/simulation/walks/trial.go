@@ -130,7 +130,7 @@ func (w *Walk) Delete(ref Reference, policy metav1.DeletionPropagation) {
 }
 
 // Recreate deletes an object and creates it again, before the garbage collector deletes what it owns.
-func (w *Walk) Recreate(ref Reference) { w.Tell(w.walk.recreate(ref)) }
+func (w *Walk) Recreate(ref Reference) { w.Tell(w.walk.recreate(ref, func(*object) {})) }
 
 // Sleep lets time pass.
 func (w *Walk) Sleep(duration time.Duration) { w.walk.sleep(duration) }

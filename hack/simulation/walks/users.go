@@ -169,18 +169,23 @@ func (w *walk) delete(ref reference, policy metav1.DeletionPropagation) string {
 	return fmt.Sprintf("deletes %s %s, propagation policy %s", o.GetKind(), o.GetName(), policy)
 }
 
-// recreateOne deletes an object and creates it again, before the garbage collector deletes what it owns.
+// recreateOne deletes an object and creates it again, or another one of its name, before the garbage collector deletes what it owns.
 func recreateOne(w *walk, s step) string {
-	_, _, ref := w.usersObject(s.target)
-	return w.recreate(ref)
+	k, _, ref := w.usersObject(s.target)
+	return w.recreate(ref, func(o *object) {
+		if s.argument%2 == 1 {
+			k.change(o, s.argument/2)
+		}
+	})
 }
 
-func (w *walk) recreate(ref reference) string {
+func (w *walk) recreate(ref reference, change func(o *object)) string {
 	o := w.get(ref)
 	if o == nil || o.GetDeletionTimestamp() != nil || w.user.Delete(o, metav1.DeleteOptions{}) != nil {
 		return ""
 	}
 	recreated := asNew(o)
+	change(recreated)
 	w.create(recreated) // A finalizer may hold the old one.
 	return "deletes and creates again " + describe(recreated)
 }

@@ -210,6 +210,7 @@ func (w *walk) calm() {
 		i.Heal()
 	}
 	w.release()
+	w.takeBack()
 	w.tell(user, "no more actions and faults")
 }
 

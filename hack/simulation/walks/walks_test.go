@@ -162,6 +162,20 @@ func TestBrokenPromises(t *testing.T) {
 		}, script{steps: create, probes: probeOf("changes that are refused, and then a deletion")}},
 		Terminates: {func(c *widgetController) { c.lingers = time.Minute }, script{steps: create, probes: probeOf("a termination while lists are refused")}},
 		NotLast:    {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
+		NewSpec: {func(c *widgetController) { c.delay = time.Minute },
+			script{steps: create, probes: probeOf("changes that are refused, and then a new spec")}},
+		FreshSpec: {nil, script{steps: create, probes: probeOf("changes that fail, and then a new spec")}},
+		FreshPause: {func(c *widgetController) { c.delay = time.Minute },
+			script{steps: create, probes: probeOf("an hour of undone writes")}},
+		Unseen: {nil, script{steps: create, probes: probeOf("a creation that no watch sees")}},
+		FreshOwners: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil && len(configMap.GetAnnotations()) > 0 {
+					return nil, c.configMaps.Delete(ctx, configMap.GetName(), metav1.DeleteOptions{})
+				}
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", fmt.Sprint("holdWatch/", longest+5), "change/16", "annotateTheirs")}}, // of Widgets
 		OwnWrites: {func(c *widgetController) {
 			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
 				result, err := c.createOrUpdate(ctx, widget, configMap)
@@ -183,27 +197,39 @@ func TestBrokenPromises(t *testing.T) {
 	} {
 		t.Run(string(promise), func(t *testing.T) {
 			t.Parallel()
-			all := newTestTester(t, Config{Program: newWidgetController(test.change), Strict: strictPromises})
-			if promise == LeaderWrites {
-				all.Instances = 2
-			}
-			var w *walk
-			for range 10 { // A resync may come just while a probe waits for a correction without one.
-				w = newWalk(all, test.script)
-				w.stopAt = promise
-				w.inBubble(t)
-				if w.broken[promise] != nil {
-					break
-				}
-			}
-			if w.broken[promise] == nil {
-				t.Fatalf("%q is not broken, but %v\n%s", promise, slices.Collect(maps.Values(w.broken)), join(w.lines))
-			}
-			if tale := w.broken[promise].tale(); !strings.HasSuffix(tale, w.broken[promise].String()) {
-				t.Errorf("the story is:\n%s", tale)
-			}
+			testBroken(t, promise, test.change, test.script)
 		})
 	}
+}
+
+// testBroken walks with a controller that breaks a promise.
+func testBroken(t *testing.T, promise Promise, change func(c *widgetController), s script) {
+	t.Helper()
+	all := newTestTester(t, Config{Program: newWidgetController(change), Strict: strictPromises})
+	if promise == LeaderWrites {
+		all.Instances = 2
+	}
+	var w *walk
+	for range 10 { // A resync may come just while a probe waits for a correction without one.
+		w = newWalk(all, s)
+		w.stopAt = promise
+		w.inBubble(t)
+		if w.broken[promise] != nil {
+			break
+		}
+	}
+	if w.broken[promise] == nil {
+		t.Fatalf("%q is not broken, but %v\n%s", promise, slices.Collect(maps.Values(w.broken)), join(w.lines))
+	}
+	if tale := w.broken[promise].tale(); !strings.HasSuffix(tale, w.broken[promise].String()) {
+		t.Errorf("the story is:\n%s", tale)
+	}
+}
+
+// TestFormerOwner has a controller that changes what the former Widget of the same name has left.
+func TestFormerOwner(t *testing.T) {
+	testBroken(t, OwnObjects, func(c *widgetController) { c.byName = true },
+		script{steps: steps(t, "create", "noControllers/65520", "recreate/33", "recreate/65")})
 }
 
 // touched is a ConfigMap that a program has changed for no reason.

@@ -1,0 +1,48 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foos
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"k8s.io/sample-controller/hack/simulation/walks"
+)
+
+// judgeReady judges each Foo that reports of its newest generation that it is Ready.
+func judgeReady(c walks.Cluster) error {
+	for _, foo := range c.List(foos) {
+		if foo.GetDeletionTimestamp() != nil || number(foo, "status", "observedGeneration") != foo.GetGeneration() || !saysReady(foo) {
+			continue
+		}
+		name := deploymentNameOf(foo)
+		switch deployment := c.Get(deployments, foo.GetNamespace(), name); {
+		case deployment == nil || !metav1.IsControlledBy(deployment, foo):
+			return fmt.Errorf("Foo %s is Ready, and has no Deployment %s", foo.GetName(), name)
+		case !isAvailable(deployment):
+			return fmt.Errorf("Foo %s is Ready, and its Deployment %s is not available", foo.GetName(), name)
+		}
+	}
+	return nil
+}
+
+func saysReady(foo *object) bool {
+	conditions, _, _ := unstructured.NestedSlice(foo.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if c, _ := condition.(map[string]any); c["type"] == "Ready" {
+			return c["status"] == "True"
+		}
+	}
+	return false
+}
+
+// isAvailable reports whether a Deployment has the desired replicas, and no others, with its newest Pod template.
+func isAvailable(deployment *object) bool {
+	desired := number(deployment, "spec", "replicas")
+	return deployment.GetDeletionTimestamp() == nil && number(deployment, "status", "observedGeneration") == deployment.GetGeneration() &&
+		number(deployment, "status", "availableReplicas") == desired && number(deployment, "status", "updatedReplicas") == desired &&
+		number(deployment, "status", "replicas") == desired
+}
