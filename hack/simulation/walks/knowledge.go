@@ -24,7 +24,8 @@ type knowledge struct {
 	valid    time.Duration // how long after that others respect the Lease
 	objects  map[reference]known
 	byUID    map[types.UID]reference
-	acked    map[reference]string // the resourceVersion in the response to the instance's last write
+	acked    map[reference]string    // the resourceVersion in the response to the instance's last write
+	deleted  map[types.UID]time.Time // when the response came that says that the instance has deleted it
 	failures map[series]failures
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 	open     map[*apiserver.Request]*request
@@ -36,6 +37,13 @@ type known struct {
 	object *object
 	since  time.Time
 	gone   bool // It was seen to be gone.
+}
+
+func (k known) uid() types.UID {
+	if k.object == nil {
+		return ""
+	}
+	return k.object.GetUID()
 }
 
 // series are the requests that a program repeats until one succeeds.
@@ -74,7 +82,8 @@ func (f failures) until() time.Time {
 func newKnowledge() knowledge {
 	return knowledge{
 		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, acked: map[reference]string{},
-		failures: map[series]failures{}, again: map[string]time.Time{}, open: map[*apiserver.Request]*request{}, counts: map[string]int{},
+		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{},
+		open: map[*apiserver.Request]*request{}, counts: map[string]int{},
 	}
 }
 
@@ -172,7 +181,11 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 		i.failures[r.series()] = i.failures[r.series()].and(r.isVain)
 	}
 	switch {
-	case err != nil || result == nil || r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "scale":
+	case err == nil && r.Verb == "delete":
+		if uid := text(result, "details", "uid"); uid != "" { // There is none if a finalizer holds it.
+			i.deleted[types.UID(uid)] = time.Now()
+		}
+	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
 	case r.Verb == "list":
 		items, _ := result.Object["items"].([]any)
 		for _, item := range items {

@@ -61,14 +61,17 @@ func (c Cluster) filter(is func(ref reference, o *object) bool) (list []*object)
 type Write struct {
 	Cluster
 	*apiserver.Change
-	known map[reference]known
+	by *instance
 }
 
-// Known returns an object as the program could know it, and since when, or nil.
+// Known returns an object as the program could know it, and since when, or nil. What it has deleted itself it knows to be gone.
 func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, since time.Time) {
-	k := w.known[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
 	if k.gone {
 		return nil, k.since
+	}
+	if at, isDeleted := w.by.deleted[k.uid()]; isDeleted {
+		return nil, at
 	}
 	return k.object, k.since
 }
@@ -82,7 +85,7 @@ func ownJudge(w *walk) judge {
 				if own.Write == nil || !isWork(c.Request.Resource) {
 					continue
 				}
-				if err := own.Write(Write{Cluster{w}, c, i.objects}); err != nil {
+				if err := own.Write(Write{Cluster{w}, c, i}); err != nil {
 					w.violated(own.Name, "%s: %s: %v", i.name, c.Request, err)
 				}
 			}

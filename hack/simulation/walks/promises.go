@@ -66,7 +66,7 @@ const (
 	NoConflict Promise = "no conflict"
 )
 
-var strictPromises = []Promise{OwnWrites, FreshWrites, NoConflict}
+var strictPromises = []Promise{OwnWrites, FreshWrites, NoConflict, Forward, NoTwins}
 
 // simulated is the promise of this package: what the program asks for is simulated.
 const simulated Promise = "the simulation"
