@@ -4,6 +4,7 @@
 package zoo
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,12 +70,29 @@ func (l *AppList) DeepCopyObject() runtime.Object {
 	return c
 }
 
-// newConfigMap returns the child that most controllers of the zoo give an App.
-func newConfigMap(app *App, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: app.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appKind)},
-		},
-		Data: map[string]string{"config": app.Spec.Config},
+// finalizer is that of controllers that clean up.
+const finalizer = "zoo.example.com/cleanup"
+
+// newMeta returns the metadata of a child of an App.
+func newMeta(app *App, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: app.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app, appKind)},
 	}
+}
+
+// newConfigMap returns a child that has the App's configuration.
+func newConfigMap(app *App, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: newMeta(app, name), Data: map[string]string{"config": app.Spec.Config}}
+}
+
+// newStatefulSet returns a child that has the App's replicas.
+func newStatefulSet(app *App) *appsv1.StatefulSet {
+	labels := map[string]string{"app": app.Name}
+	return &appsv1.StatefulSet{ObjectMeta: newMeta(app, app.Name), Spec: appsv1.StatefulSetSpec{
+		Replicas: new(app.Spec.Replicas), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+		},
+	}}
 }

@@ -26,6 +26,7 @@ var kyverno = animal{
 	program: func(mended bool) walks.Program {
 		return managed(kyvernoController{mended}.reconcile, &networkingv1.NetworkPolicy{})
 	},
+	config: walks.Config{ByDesign: isAdopted},
 }
 
 // kyvernoController gives each App a NetworkPolicy, with a selector of the type that the webhooks of a configuration have.
@@ -35,14 +36,14 @@ func (c kyvernoController) reconcile(ctx context.Context, k kube, app *App) erro
 	if app.DeletionTimestamp != nil {
 		return nil
 	}
-	desired := &networkingv1.NetworkPolicy{ObjectMeta: newConfigMap(app, app.Name).ObjectMeta}
+	desired := &networkingv1.NetworkPolicy{ObjectMeta: newMeta(app, app.Name)}
 	desired.Spec.PodSelector = metav1.LabelSelector{
 		MatchLabels: map[string]string{"config": app.Spec.Config}, MatchExpressions: []metav1.LabelSelectorRequirement{},
 	}
 	found := &networkingv1.NetworkPolicy{}
 	switch err := k.Get(ctx, client.ObjectKeyFromObject(desired), found); {
 	case apierrors.IsNotFound(err):
-		return k.Create(ctx, desired)
+		return k.createNamed(ctx, desired, app.Name)
 	case err != nil || !metav1.IsControlledBy(found, app):
 		return err
 	}

@@ -6,6 +6,10 @@
 package zoo
 
 import (
+	"slices"
+	"strings"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
@@ -24,7 +28,14 @@ type animal struct {
 }
 
 // all are the animals of the zoo.
-var all = []animal{infinispan, kyverno}
+var all = []animal{
+	scylla, opensearch, rabbitmqDeletion, zookeeper, rabbitmqScale, infinispan, readiness, adoption, notebooks, kthena, kyverno, kuberay,
+}
+
+// isAdopted reports whether a user has made another App the controller of a child: then it is not the child of the App of its name.
+func isAdopted(o *apiserver.Object, owners []*apiserver.Object) bool {
+	return o.GetKind() != "App" && len(owners) == 1 && !strings.HasPrefix(o.GetName(), owners[0].GetName())
+}
 
 // configOf returns the configuration of the walks of an animal.
 func (a animal) configOf(mended bool) walks.Config {
@@ -40,6 +51,9 @@ func (a animal) configOf(mended bool) walks.Config {
 		c.Objects = 3
 	}
 	// A queue and a cache alone do not keep these: they need a pause between writes, and a priority.
-	c.Exempt = append(c.Exempt, walks.Pace, walks.NotLast)
+	c.Exempt = append(slices.Clone(c.Exempt), walks.Pace, walks.NotLast)
+	if a.promise != walks.Generations {
+		c.Exempt = append(c.Exempt, walks.Generations) // It reports none.
+	}
 	return c
 }
