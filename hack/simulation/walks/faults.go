@@ -35,7 +35,7 @@ var faultActions = []action{
 		i.stop(false)
 		return "terminates " + i.name
 	}},
-	{"staleRestart", 1, staleRestart},
+	{"staleRestart", 2, staleRestart},
 	{"freeze", 1, func(w *walk, s step) string {
 		i, duration := w.current(s.target), s.duration(30*time.Second)
 		i.Hold(apiserver.AllResources, duration)
