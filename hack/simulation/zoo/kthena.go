@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,20 +38,25 @@ var kthena = animal{
 // kthenaController gives each App a ConfigMap. The leader does.
 type kthenaController struct{ mended bool }
 
+const renewDeadline = 10 * time.Second
+
 func (c kthenaController) run(ctx context.Context, config *rest.Config) error {
-	elected := rest.CopyConfig(config)
+	renewed := &atomic.Pointer[time.Time]{}
+	if config = rest.CopyConfig(config); c.mended {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{next, renewed} })
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "kthena"},
 			Client:    kubernetes.NewForConfigOrDie(config).CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: config.UserAgent},
 		},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: 15 * time.Second, RenewDeadline: renewDeadline, RetryPeriod: 2 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				if !c.mended {
 					leading = ctx
 				}
-				if err := managed(c.reconcile, &corev1.ConfigMap{})(leading, elected); err != nil {
+				if err := managed(c.reconcile, &corev1.ConfigMap{})(leading, config); err != nil {
 					klog.FromContext(ctx).Error(err, "The controllers have ended")
 				}
 			},
@@ -58,9 +65,6 @@ func (c kthenaController) run(ctx context.Context, config *rest.Config) error {
 	})
 	if err != nil {
 		return err
-	}
-	if c.mended {
-		elected.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{elector, next} })
 	}
 	elector.Run(ctx)
 	if c.mended && ctx.Err() == nil {
@@ -81,16 +85,28 @@ func (c kthenaController) reconcile(ctx context.Context, k kube, app *App) error
 	return err
 }
 
-// fence lets writes pass as long as the Lease is held: the context of the leader ends only when it could not be renewed for a while.
+// fence lets writes pass only while the Lease is known to be held: the context of the leader ends later, when it could not be renewed for a
+// while.
 type fence struct {
-	elector *leaderelection.LeaderElector
 	next    http.RoundTripper
+	renewed *atomic.Pointer[time.Time] // when the last renewal was sent, if it has succeeded
 }
 
 // RoundTrip implements http.RoundTripper.
 func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && !f.elector.IsLeader() {
+	if r.Method == http.MethodGet {
+		return f.next.RoundTrip(r)
+	}
+	now, isLease := time.Now(), strings.Contains(r.URL.Path, "/leases")
+	if renewed := f.renewed.Load(); !isLease && (renewed == nil || now.Sub(*renewed) > renewDeadline) {
 		return nil, errors.New("the Lease is not held")
 	}
-	return f.next.RoundTrip(r)
+	response, err := f.next.RoundTrip(r)
+	switch {
+	case isLease && err == nil && response.StatusCode < http.StatusMultipleChoices:
+		f.renewed.Store(&now)
+	case isLease:
+		f.renewed.Store(nil)
+	}
+	return response, err
 }

@@ -21,20 +21,18 @@ var notebooks = animal{
 	happened:  "A Workspace that was deleted and created again could not use what it had before: updates failed silently.",
 	mechanism: "What still has the UID of the predecessor as its controller counts as another's.",
 	mend:      "The successor of the same name takes over.",
-	promise:   walks.SameEnd,
+	promise:   walks.Generations,
 	program: func(mended bool) walks.Program {
 		return managed(notebooksController{mended}.reconcile, &corev1.ConfigMap{})
 	},
 	config: walks.Config{
-		Without: []apiserver.Controller{apiserver.GarbageCollector}, // It is late: otherwise, what the predecessor had goes.
-		Exempt:  []walks.Promise{walks.OwnObjects},                  // It adopts what nobody controls.
-		ByDesign: func(o *apiserver.Object, owners []*apiserver.Object) bool {
-			return o.GetKind() == "ConfigMap" && len(owners) == 0 // It waits for the garbage collector.
-		},
+		// It is late: otherwise, what the predecessor had goes. What is deleted in the foreground waits for it, too. The controller adopts what
+		// nobody controls.
+		Without: []apiserver.Controller{apiserver.GarbageCollector}, Exempt: []walks.Promise{walks.Deletion, walks.SameEnd, walks.OwnObjects},
 	},
 }
 
-// notebooksController gives each App a ConfigMap, and reports which configuration it has.
+// notebooksController gives each App a ConfigMap, and reports it.
 type notebooksController struct{ mended bool }
 
 func (c notebooksController) reconcile(ctx context.Context, k kube, app *App) error {
@@ -48,7 +46,11 @@ func (c notebooksController) reconcile(ctx context.Context, k kube, app *App) er
 	case err != nil:
 		return err
 	}
-	if owner := metav1.GetControllerOf(found); owner != nil && owner.UID != app.UID && !(c.mended && owner.Name == app.Name) {
+	switch owner := metav1.GetControllerOf(found); {
+	case owner == nil || owner.UID == app.UID || c.mended && owner.Name == app.Name:
+	case c.mended:
+		return k.patchStatus(ctx, app, AppStatus{ObservedGeneration: app.Generation, Phase: "Waiting"})
+	default:
 		return nil
 	}
 	if !metav1.IsControlledBy(found, app) || found.Data["config"] != app.Spec.Config {
@@ -56,5 +58,5 @@ func (c notebooksController) reconcile(ctx context.Context, k kube, app *App) er
 		changed.OwnerReferences, changed.Data = desired.OwnerReferences, desired.Data
 		return k.patch(ctx, changed, found)
 	}
-	return k.patchStatus(ctx, app, AppStatus{Phase: "Running " + app.Spec.Config})
+	return k.patchStatus(ctx, app, AppStatus{ObservedGeneration: app.Generation, Phase: "Running"})
 }

@@ -29,7 +29,7 @@ type animal struct {
 
 // all are the animals of the zoo.
 var all = []animal{
-	scylla, opensearch, rabbitmqDeletion, zookeeper, rabbitmqScale, infinispan, readiness, adoption, notebooks, kthena, kyverno, kuberay,
+	scylla, opensearch, zookeeper, rabbitmqScale, infinispan, readiness, adoption, notebooks, kthena, kyverno, kuberay, rabbitmqDeletion,
 }
 
 // isAdopted reports whether a user has made another App the controller of a child: then it is not the child of the App of its name.
