@@ -141,7 +141,8 @@ func (s *Server) startWatch(r *Request, staleness int64) (initial []Change, next
 	if !sends && next != 0 {
 		return nil, next, selects, nil
 	}
-	next = max(s.resourceVersion-staleness, s.compacted, next)
+	begin := s.resourceVersion - int64(len(s.history)) // A cache that is behind does not know what was compacted meanwhile.
+	next = max(s.resourceVersion-staleness, begin, next)
 	for _, o := range sorted(s.at(r.Resource, next), "") {
 		if selects(o) {
 			initial = append(initial, Change{Type: watch.Added, New: o, raw: encode(o.Object)})

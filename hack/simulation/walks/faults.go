@@ -32,7 +32,7 @@ var faultActions = []action{
 	{"terminate", 2, func(w *walk, s step) string {
 		return w.current(s.target).terminate()
 	}},
-	{"staleRestart", 1, staleRestart},
+	{"staleRestart", 2, staleRestart},
 	{"freeze", 1, func(w *walk, s step) string {
 		return w.current(s.target).hold(apiserver.AllResources, s.duration(30*time.Second))
 	}},
@@ -85,19 +85,40 @@ func (i *instance) cutWatch(resource schema.GroupResource, duration time.Duratio
 	return fmt.Sprintf("cuts the watch of %s of %s for %s, then it relists", resource.Resource, i.name, duration)
 }
 
-// staleRestart kills an instance. The API server whose cache the next one lists from lags behind.
+// maxStaleness is how many changes of a resource the caches of an API server have not seen yet at most.
+const maxStaleness = 6
+
+// staleRestart kills an instance. The API server to which the next one connects is behind for a while, with all of its caches or with that of
+// one resource.
 func staleRestart(w *walk, s step) string {
-	changes := int64(s.argument % 30)
-	staleness := map[schema.GroupResource]int64{}
-	for _, resource := range w.watchedResources() {
-		staleness[resource] = changes
+	changes, watched, i := s.argument%maxStaleness, w.watchedResources(), w.current(s.target)
+	resource := pick(watched, s.argument, schema.GroupResource.String)
+	if resource == nil {
+		return ""
 	}
+	what := resource.Resource
 	w.lock.Lock()
-	w.staleness = staleness
+	if versions := w.versions[*resource]; changes < len(versions) {
+		since := versions[len(versions)-1-changes]
+		w.stale = stale{map[schema.GroupResource]int64{*resource: since}, s.duration(faultTime)}
+		if s.argument%3 == 0 {
+			what = strings.Join(namesOf(watched), ", ")
+			for _, other := range watched {
+				w.stale.since[other] = since
+			}
+		}
+	}
 	w.lock.Unlock()
-	i := w.current(s.target)
 	i.stop(true)
-	return fmt.Sprintf("kills %s: the lists of the next instance are %d changes old", i.name, changes)
+	return fmt.Sprintf("kills %s: for the first %s, the next instance sees %s as before the last %d changes of %s", i.name, s.duration(faultTime),
+		what, changes, resource.Resource)
+}
+
+func namesOf(resources []schema.GroupResource) (names []string) {
+	for _, r := range resources {
+		names = append(names, r.Resource)
+	}
+	return names
 }
 
 // onWatch returns a step about the watch of one resource, or of all.

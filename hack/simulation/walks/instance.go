@@ -38,18 +38,26 @@ type instance struct {
 	cancel context.CancelFunc
 
 	knowledge
-	stopped bool // by SIGTERM or SIGKILL
+	stopped    bool                               // by SIGTERM or SIGKILL
+	staleUntil map[schema.GroupResource]time.Time // until when the API server has no events: see stale
+}
+
+// stale is how far behind the API server is to which the next process connects: it has lists of a resourceVersion and, for a while, no events.
+type stale struct {
+	since    map[schema.GroupResource]int64
+	duration time.Duration
 }
 
 // newInstance returns a process that has not been started yet. The lock is held once others are running.
 func (w *walk) newInstance() *instance {
 	w.started++
-	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), knowledge: newKnowledge()}
+	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), knowledge: newKnowledge(), staleUntil: map[schema.GroupResource]time.Time{}}
 	i.Connection = w.server.Connect(i.name, i)
-	for resource, changes := range w.staleness {
-		i.Stale(resource, changes)
+	for resource, version := range w.stale.since {
+		i.Stale(resource, w.version-version)
+		i.staleUntil[resource] = time.Now().Add(w.stale.duration)
 	}
-	w.staleness = nil
+	w.stale = stale{}
 	for _, resource := range w.watched {
 		if w.heldAtStart > 0 && resource != leases && !w.isUsers(resource) {
 			i.Hold(resource, w.heldAtStart)
@@ -179,8 +187,11 @@ func (i *instance) Lag(r *apiserver.Request, event watch.EventType, o *object) (
 	w := i.walk
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if w.eventLag == nil {
+	switch until := i.staleUntil[r.Resource]; {
+	case w.eventLag == nil:
 		return 0
+	case o != nil && time.Now().Before(until):
+		return time.Until(until)
 	}
 	what := "list of " + r.Resource.String()
 	if o != nil {

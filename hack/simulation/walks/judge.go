@@ -20,7 +20,7 @@ type judge struct {
 func newJudges(w *walk) []judge {
 	return []judge{
 		leaderJudge(w), ownershipJudge(w), fieldsJudge(w), repetitionJudge(w), paceJudge(w), statusJudge(w), truthJudge(w), copiesJudge(w),
-		strictJudge(w), ownJudge(w),
+		strictJudge(w), pastJudge(w), ownJudge(w),
 	}
 }
 

@@ -28,6 +28,7 @@ type knowledge struct {
 	byUID    map[types.UID]reference
 	absent   map[types.UID]time.Time // since when it knows that an object is gone: there may be another one of its name
 	acked    map[reference]string    // the resourceVersion in the response to the instance's last write
+	deleted  map[types.UID]time.Time // when the response came that says that the instance has deleted it
 	failures map[series]failures
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
 	answered map[string]answer    // the last response, by what it was about
@@ -49,6 +50,13 @@ type answer struct{ at, decided time.Time }
 // before reports whether an instance certainly knew something when it decided to send a request. What it has read for that, it knew.
 func (k known) before(r *request) bool {
 	return k.since.Before(r.decided) || k.isRead && !k.since.After(r.Sent)
+}
+
+func (k known) uid() types.UID {
+	if k.object == nil {
+		return ""
+	}
+	return k.object.GetUID()
 }
 
 // series are the requests that a program repeats until one succeeds.
@@ -87,7 +95,8 @@ func (f failures) until() time.Time {
 func newKnowledge() knowledge {
 	return knowledge{
 		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
-		failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{}, open: map[*apiserver.Request]*request{}, counts: map[string]int{},
+		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{},
+		open: map[*apiserver.Request]*request{}, counts: map[string]int{},
 	}
 }
 
@@ -210,7 +219,11 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 		i.failures[r.series()] = i.failures[r.series()].and(r.isVain)
 	}
 	switch {
-	case err != nil || result == nil || r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "scale":
+	case err == nil && r.Verb == "delete":
+		if uid := text(result, "details", "uid"); uid != "" { // There is none if a finalizer holds it.
+			i.deleted[types.UID(uid)] = time.Now()
+		}
+	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
 	case r.Verb == "list":
 		items, _ := result.Object["items"].([]any)
 		for _, item := range items {

@@ -61,15 +61,19 @@ func (c Cluster) filter(is func(ref reference, o *object) bool) (list []*object)
 type Write struct {
 	Cluster
 	*apiserver.Change
-	known map[reference]known
-	sent  *request
+	by   *instance
+	sent *request
 }
 
-// Known returns an object as the program could know it, or nil. It is certain if the program knew it when it decided to write.
+// Known returns an object as the program could know it, or nil. What it has deleted itself it knows to be gone. It is certain if the program
+// knew it when it decided to write.
 func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
-	k := w.known[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
 	if k.gone {
 		return nil, k.before(w.sent)
+	}
+	if at, isDeleted := w.by.deleted[k.uid()]; isDeleted {
+		return nil, at.Before(w.sent.decided)
 	}
 	return k.object, k.before(w.sent)
 }
@@ -88,7 +92,7 @@ func ownJudge(w *walk) judge {
 				if own.Write == nil || r == nil || !isWork(c.Request.Resource) {
 					continue
 				}
-				if err := own.Write(Write{Cluster{w}, c, i.objects, r}); err != nil {
+				if err := own.Write(Write{Cluster{w}, c, i, r}); err != nil {
 					w.violated(own.Name, "%s: %s: %v", i.name, c.Request, err)
 				}
 			}

@@ -78,7 +78,7 @@ const (
 	Unseen Promise = "what no watch has shown is corrected"
 )
 
-var strictPromises = []Promise{OwnWrites, FreshWrites, FreshOwners, NoConflict, FreshSpec, Unseen}
+var strictPromises = []Promise{OwnWrites, FreshWrites, FreshOwners, NoConflict, FreshSpec, Unseen, Forward, NoTwins}
 
 // simulated is the promise of this package: what the program asks for is simulated.
 const simulated Promise = "the simulation"

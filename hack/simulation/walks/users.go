@@ -186,8 +186,23 @@ func (w *walk) recreate(ref reference, change func(o *object)) string {
 	}
 	recreated := asNew(o)
 	change(recreated)
-	w.create(recreated) // A finalizer may hold the old one.
+	if !w.create(recreated) {
+		w.createOnceGone(recreated, time.Now().Add(mindTime))
+		return "deletes " + describe(o) + "; as soon as it is gone, creates it again"
+	}
 	return "deletes and creates again " + describe(recreated)
+}
+
+// createOnceGone creates an object that a finalizer has held until then, unless that takes too long.
+func (w *walk) createOnceGone(o *object, until time.Time) {
+	time.AfterFunc(100*time.Millisecond, func() {
+		switch {
+		case w.create(o):
+			w.tell(user, "creates again "+describe(o))
+		case time.Now().Before(until) && !w.isEnded():
+			w.createOnceGone(o, until)
+		}
+	})
 }
 
 // asNew returns an object as a user creates it.

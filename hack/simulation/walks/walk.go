@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -47,9 +46,9 @@ type walk struct {
 	lock sync.Mutex
 	record
 	judges        []judge
-	instances     []*instance // the current process of each replica
-	started       int         // how many processes were started
-	staleness     map[schema.GroupResource]int64
+	instances     []*instance   // the current process of each replica
+	started       int           // how many processes were started
+	stale         stale         // what the next process sees
 	heldAtStart   time.Duration // for how long the watches of each new process are held, but for those of the users' kinds
 	over          bool
 	requestFault  func(id string, r *apiserver.Request) fault

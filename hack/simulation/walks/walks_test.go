@@ -185,6 +185,14 @@ func TestBrokenPromises(t *testing.T) {
 				return result, err
 			}
 		}, script{steps: create}},
+		NoTwins: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, _ *object) (*object, error) {
+				configMap := newConfigMap(widget)
+				configMap.SetName("")
+				configMap.SetGenerateName(widget.GetName() + "-")
+				return c.configMaps.Create(ctx, configMap, metav1.CreateOptions{})
+			}
+		}, script{steps: steps(t, "create", "annotate")}},
 		FreshWrites: {func(c *widgetController) {
 			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
 				if configMap != nil {

@@ -1,0 +1,43 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zoo
+
+import (
+	"flag"
+	"testing"
+
+	"k8s.io/sample-controller/hack/simulation/walks"
+)
+
+var limit = flag.Int("zoo.limit", 200, "how many walks there are at most until the broken promise of a bug is noticed")
+
+func init() {
+	walks.Flags()
+	if err := flag.Set("sim.walks", "5"); err != nil {
+		panic(err)
+	}
+}
+
+// TestBroken walks with each broken controller until its promise is broken.
+func TestBroken(t *testing.T) {
+	for _, a := range all {
+		t.Run(a.name, func(t *testing.T) {
+			found, err := walks.Find(t, a.configOf(false), a.promise, *limit, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found == nil {
+				t.Fatalf("in %d walks, %q is not broken", *limit, a.promise)
+			}
+			t.Logf("noticed in walk %d", found.Seed)
+		})
+	}
+}
+
+// TestMended walks with each mended controller.
+func TestMended(t *testing.T) {
+	for _, a := range all {
+		t.Run(a.name, func(t *testing.T) { walks.Test(t, a.configOf(true)) })
+	}
+}
