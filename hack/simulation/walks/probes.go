@@ -169,7 +169,7 @@ func probeErrors(w *walk) {
 		return
 	}
 	w.sleep(probeTime)
-	w.judgeHour(since, "although each fails")
+	w.judgeHour(since, func(*request) bool { return true }, "although each fails")
 	w.server.ClearRules()
 	w.tell(user, "no write fails any more")
 	w.sleep(maxRetryDelay + convergenceTimeout)
@@ -184,10 +184,10 @@ func probeErrors(w *walk) {
 // maxWritesInHour is how many writes of an object, for one of the users' objects, are too many in an hour in which none has an effect.
 const maxWritesInHour = 100
 
-// judgeHour judges Pace of the last hour.
-func (w *walk) judgeHour(since time.Time, although string) {
+// judgeHour judges Pace of the last hour, of the writes that have no effect.
+func (w *walk) judgeHour(since time.Time, isVain func(r *request) bool, although string) {
 	counts := map[string]int{}
-	for _, r := range w.requested(since, func(r *request) bool { return r.IsWrite() }) {
+	for _, r := range w.requested(since, func(r *request) bool { return r.IsWrite() && isVain(r) }) {
 		of := r.ref.String() + " for " + r.about
 		if counts[of]++; counts[of] > maxWritesInHour {
 			w.violated(Pace, "%s makes more than %d writes in %s, %s: %s", r.Client, maxWritesInHour, time.Since(since), although, r)
@@ -207,7 +207,7 @@ func probeUndo(w *walk) {
 	w.changeOwned(ref)
 	for since := time.Now(); time.Since(since) < probeTime && !w.isBroken(Pace); {
 		w.sleep(time.Minute)
-		w.judgeHour(since, "although each is undone")
+		w.judgeHour(since, func(*request) bool { return true }, "although each is undone")
 	}
 	w.lock.Lock()
 	clear(w.undone)

@@ -105,7 +105,7 @@ func probeRefusedWrites(w *walk) {
 	for n := 0; time.Since(since) < probeTime && !w.isBroken(Pace); n++ {
 		w.change(ref, func(o *object) string { return annotate(o, n) })
 		w.sleep(interval)
-		w.judgeHour(since, "although each is refused")
+		w.judgeHour(since, func(r *request) bool { return r.ref == ref }, "although each is refused")
 	}
 	w.server.ClearRules()
 }

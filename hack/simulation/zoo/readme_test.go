@@ -94,7 +94,7 @@ with both. The broken one is noticed, and the mended one, which differs in a few
 controller-runtime, with the set-up in [manager.go](manager.go).
 
     go test .                                              # each bug is noticed; 5 walks with each mended controller
-    go test -run='^TestMended$' . -sim.walks=1000 -timeout=0
+    go test -run='^TestMended$' . -walks=1000 -timeout=0
     go test -run='^TestREADME$' . -update -timeout=1h      # generate this page
 
 The stories below are shrunk: they are the shortest that were found in which the promise breaks. Walks: how many it took, with the seeds from 1.

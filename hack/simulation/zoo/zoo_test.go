@@ -14,7 +14,7 @@ var limit = flag.Int("zoo.limit", 200, "how many walks there are at most until t
 
 func init() {
 	walks.Flags()
-	if err := flag.Set("sim.walks", "5"); err != nil {
+	if err := flag.Set("walks", "5"); err != nil {
 		panic(err)
 	}
 }
