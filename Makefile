@@ -265,7 +265,11 @@ test-new: cluster ## Create the README's controller and one with unusual names, 
 	go -C hack/doctest test -count=1 -timeout 1h -run TestExercises .
 	go -C hack/newcontroller test -count=1 -timeout 1h ./...
 
-MODULES += hack/bench hack/newcontroller
+.PHONY: test-zoo
+test-zoo: ## Walk with public bugs of other controllers, until each is noticed, and with the mended ones.
+	go -C hack/simulation/zoo test -count=1 -timeout 1h ./...
+
+MODULES += hack/bench hack/newcontroller hack/simulation/zoo
 # new: end
 
 .PHONY: clean

@@ -37,8 +37,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/foos"
-	"k8s.io/sample-controller/hack/simulation/walks"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
@@ -798,14 +798,14 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-func init() { walks.Flags() }
+func init() { simulation.Flags() }
 
 // TestSimulation runs the program in simulated clusters, with faults: see docs/reference/testing.md.
 func TestSimulation(t *testing.T) {
-	walks.Test(t, walks.Config{
+	simulation.Test(t, simulation.Config{
 		Program: runSimulated, Resync: foos.ResyncPeriod,
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []walks.Promise{walks.OwnWrites, walks.FreshWrites, walks.FreshOwners, walks.FreshSpec, walks.Unseen},
+		Strict: []simulation.Promise{simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec, simulation.Unseen},
 		Own:    foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
 	})
 }

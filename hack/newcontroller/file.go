@@ -38,7 +38,7 @@ const (
 
 var (
 	// onlyHere is what no new controller gets.
-	onlyHere = []string{ownDir, benchDir, "hack/tutorial", "hack/simulation/foos/lessons.go"}
+	onlyHere = []string{ownDir, benchDir, "hack/tutorial", "hack/simulation/foos/lessons.go", "hack/simulation/zoo"}
 	// onlyFull is what explains controllers, what builds releases, tests of documentation, alerts, older CRDs and restores of etcd, and tests
 	// of what a new controller uses as it is: the tools, and the simulated cluster, in which its own random walks are. Further, what only
 	// these need.
@@ -47,8 +47,11 @@ var (
 		"hack/cluster/audit_test.go", "hack/cluster/cluster_test.go", "hack/cluster/estimate_test.go", "hack/cluster/export_test.go",
 		"hack/cluster/installed_test.go", "hack/cluster/version_test.go", "hack/cluster/cmd/cluster/main_test.go", "hack/cluster/snapshot.go",
 		"hack/cluster/faults/proxy_test.go", "hack/e2e/fidelity", "hack/e2e/restore_test.go", "hack/e2e/random_walk_test.go",
-		"hack/e2e/skew_test.go", "hack/simulation/walks/testdata", "hack/simulation/walks/controller_test.go",
-		"hack/simulation/walks/walks_test.go", "hack/simulation/walks/watchdog_test.go",
+		"hack/e2e/skew_test.go", "hack/simulation/testdata", "hack/simulation/apiserver/apiserver_test.go",
+		"hack/simulation/apiserver/connection_test.go", "hack/simulation/apiserver/controllers_test.go",
+		"hack/simulation/apiserver/delete_test.go", "hack/simulation/apiserver/managed_test.go", "hack/simulation/apiserver/watch_test.go",
+		"hack/simulation/apiserver/write_test.go", "hack/simulation/controller_test.go", "hack/simulation/judge_past_test.go",
+		"hack/simulation/simulation_test.go", "hack/simulation/trial_test.go", "hack/simulation/watchdog_test.go",
 		"hack/release/archive.go", "hack/release/binary.go", "hack/release/bom.go", "hack/release/chart.go", "hack/release/image.go",
 		"hack/release/image/image_test.go", "hack/release/main.go", "hack/release/manifests.go", "hack/release/notes.go",
 		"hack/release/release", "hack/release/source", "docs/reference/releasing.md",

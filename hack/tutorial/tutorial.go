@@ -13,17 +13,17 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/foos"
-	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
 // stories is a directory to write the stories to that the documentation tells.
 var stories = flag.String("stories", "", "`directory` to write the story of the lesson that a stage has not learned to")
 
 // Test verifies that a stage has learned the lessons until its own, and that it has not learned the next one.
-func Test(t *testing.T, stage int, program walks.Program) {
+func Test(t *testing.T, stage int, program simulation.Program) {
 	artifacts := filepath.Join(root(t), "artifacts", "examples")
-	config := walks.Config{
+	config := simulation.Config{
 		Program: program, Own: foos.Promises,
 		CRDs: []string{filepath.Join(artifacts, "crd.yaml")}, Examples: []string{filepath.Join(artifacts, "example-foo.yaml")},
 	}

@@ -66,7 +66,7 @@ func TestVariants(t *testing.T) {
 				t.Errorf("the result of %s for the variant is %q, want fail with %q:\n%s", v.Test.Name, result, v.Test.Says, output)
 			}
 			_, output = runTests(t, ".", "^TestSimulation$", []string{"-overlay=" + overlay}, "-walks=25", "-shrink=0")
-			if !regexp.MustCompile(`(?:walks|trial)\.go:\d+: ` + regexp.QuoteMeta(v.Invariant) + ": ").MatchString(output) {
+			if !regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ` + regexp.QuoteMeta(v.Invariant) + ": ").MatchString(output) {
 				t.Errorf("the simulation does not notice that %q is broken:\n%s", v.Invariant, output)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
@@ -28,13 +28,13 @@ var (
 // The promises that only the controller of Foos makes.
 const (
 	// takesOver: a superseded Deployment is not deleted before.
-	takesOver walks.Promise = "a superseded Deployment serves until its successor can take over"
+	takesOver simulation.Promise = "a superseded Deployment serves until its successor can take over"
 	// isDesired: the Deployment is as the Foo desires it, and the status says so.
-	isDesired walks.Promise = "in the end, all is as the Foos desire it"
+	isDesired simulation.Promise = "in the end, all is as the Foos desire it"
 )
 
 // Promises are those that are judged in random walks.
-var Promises = []walks.Own{
+var Promises = []simulation.Own{
 	{Name: takesOver, Write: judgePrune},
 	{Name: isDesired, End: judgeEnd},
 	{Name: "a Foo is Ready if its Deployment is available", Moment: judgeReady, Within: 2 * time.Minute},
@@ -78,7 +78,7 @@ func managesReplicas(foo *object) bool {
 }
 
 // judgeEnd judges the end of a walk.
-func judgeEnd(c walks.Cluster) error {
+func judgeEnd(c simulation.Cluster) error {
 	_, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), all[appsv1.Deployment](c.List(deployments)))
 	if differs != "" {
 		return errors.New(differs)

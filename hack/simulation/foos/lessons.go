@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/apiserver"
-	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
 // Lessons are those of the tutorial: what happens to a controller of Foos, and what has to become of it. The nth stage has learned the first
 // n lessons.
-var Lessons = []walks.Trial{
+var Lessons = []simulation.Trial{
 	lesson("A Foo is created, and scaled", func(w walk) {
 		w.createAndWait()
 		w.scale(0, 3)
@@ -67,7 +67,7 @@ var Lessons = []walks.Trial{
 		w.Expect(5*soon, "the Foo that was created again has no Deployment of its own", func() bool {
 			return w.controls(0, 0) && w.deployment(0).GetDeletionTimestamp() == nil
 		})
-	}, walks.OwnObjects),
+	}, simulation.OwnObjects),
 	lesson("The cache is stale", func(w walk) {
 		w.Sleep(soon)
 		since := time.Now()
@@ -106,7 +106,7 @@ var Lessons = []walks.Trial{
 		leader := w.Requested(since, writesDeployments)[0].Client
 		isOther := func(r *apiserver.Request) bool { return writesDeployments(r) && r.Client != leader }
 		if len(w.Requested(since, isOther)) > 0 {
-			w.Violated(walks.LeaderWrites, "both instances write the Deployment")
+			w.Violated(simulation.LeaderWrites, "both instances write the Deployment")
 			return
 		}
 		w.Hold(leader, apiserver.AllResources, time.Minute)
@@ -131,11 +131,11 @@ var Lessons = []walks.Trial{
 }
 
 // judged are the promises that are judged in all lessons. The stages are unfinished: they keep few.
-var judged = []walks.Promise{walks.Soon, walks.BoundedWork, walks.LeaderWrites, walks.Health}
+var judged = []simulation.Promise{simulation.Soon, simulation.BoundedWork, simulation.LeaderWrites, simulation.Health}
 
 // lesson returns a lesson for one instance, in which one more promise may be judged.
-func lesson(name string, run func(w walk), also ...walks.Promise) walks.Trial {
-	return walks.Trial{Name: name, Judged: slices.Concat(judged, also), Run: on(run)}
+func lesson(name string, run func(w walk), also ...simulation.Promise) simulation.Trial {
+	return simulation.Trial{Name: name, Judged: slices.Concat(judged, also), Run: on(run)}
 }
 
 // createAndWait creates the first Foo with one replica, and waits until its Deployment is available.

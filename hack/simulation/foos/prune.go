@@ -9,17 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 // judgePrune judges the deletion of a Deployment, as far as the controller could know the Foo and its Deployments when it sent the request.
-func judgePrune(w walks.Write) error {
+func judgePrune(w simulation.Write) error {
 	if w.Type != watch.Deleted && w.New.GetDeletionTimestamp() == nil || w.Request.Resource != deployments {
 		return nil
 	}
 	ref := metav1.GetControllerOf(w.New)
 	if ref == nil {
-		return nil // It is judged by walks.OwnObjects.
+		return nil // It is judged by simulation.OwnObjects.
 	}
 	foo, isCertain := w.Known(foos, w.New.GetNamespace(), ref.Name)
 	if foo == nil || foo.GetUID() != ref.UID || foo.GetDeletionTimestamp() != nil || !isCertain {

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 // judgeReady judges each Foo that reports of its newest generation that it is Ready.
-func judgeReady(c walks.Cluster) error {
+func judgeReady(c simulation.Cluster) error {
 	for _, foo := range c.List(foos) {
 		if foo.GetDeletionTimestamp() != nil || number(foo, "status", "observedGeneration") != foo.GetGeneration() || !saysReady(foo) {
 			continue

@@ -8,17 +8,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 // judgeRename judges the Deployment of a new name that the controller creates for a Foo which leaves the number of replicas to others.
-func judgeRename(w walks.Write) error {
+func judgeRename(w simulation.Write) error {
 	if w.Old != nil || w.Request.Resource != deployments {
 		return nil
 	}
 	ref := metav1.GetControllerOf(w.New)
 	if ref == nil {
-		return nil // It is judged by walks.SameEnd.
+		return nil // It is judged by simulation.SameEnd.
 	}
 	foo, isCertain := w.Known(foos, w.New.GetNamespace(), ref.Name)
 	if foo == nil || !isCertain || managesReplicas(foo) {

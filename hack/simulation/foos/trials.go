@@ -16,16 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/apiserver"
-	"k8s.io/sample-controller/hack/simulation/walks"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 // reports is the promise about the reason in the Ready condition.
-const reports walks.Promise = "a Foo reports what has become of it"
+const reports simulation.Promise = "a Foo reports what has become of it"
 
 // Trials are walks of Foos in which one certain thing happens, for as long or as often as no random walk has it. One instance runs.
-var Trials = []walks.Trial{
+var Trials = []simulation.Trial{
 	// The new Deployment is available, and the one that it supersedes about to be pruned.
 	trial("a release that the cache has not seen", func(w walk) {
 		w.createAndReconcile(0)
@@ -99,7 +99,7 @@ var Trials = []walks.Trial{
 	}),
 	trial("a rename under admission that overrides the image", func(w walk) {
 		w.Admit("admission rewrites the image of all Deployments", 24*time.Hour, writesDeployments, func(d *object) {
-			walks.SetField(d, imageField, "mirror/nginx")
+			simulation.SetField(d, imageField, "mirror/nginx")
 		})
 		w.create(0, 0, 0)
 		w.Sleep(time.Minute)
@@ -149,7 +149,7 @@ var Trials = []walks.Trial{
 	}),
 	trial("an illegal name in a stored Foo", func(w walk) {
 		w.createAndReconcile(1)
-		w.Store(fooRef(0), func(foo *object) { walks.SetField(foo, nameField, "Not_A_Name") })
+		w.Store(fooRef(0), func(foo *object) { simulation.SetField(foo, nameField, "Not_A_Name") })
 		w.Expect(soon, "the name is not reported as invalid", func() bool { return w.reason() == "DeploymentRejected" })
 		w.Sleep(time.Hour)
 		if w.deployment(0) == nil {
@@ -209,7 +209,7 @@ var Trials = []walks.Trial{
 			writes[hour] = len(w.Requested(since, (*apiserver.Request).IsWrite))
 		}
 		if last, limit := writes[7], slices.Max(writes[:4])*3/2; last > limit {
-			w.Violated(walks.BoundedWork, "%d writes in the last hour of a day, and at most %d in an hour before", last, limit)
+			w.Violated(simulation.BoundedWork, "%d writes in the last hour of a day, and at most %d in an hour before", last, limit)
 		}
 	}),
 }
@@ -228,22 +228,24 @@ var (
 	errQuota    = apierrors.NewForbidden(deployments, "", errors.New("exceeded quota"))
 )
 
-func writesFoos(r *apiserver.Request) bool            { return r.IsWrite() && r.Resource == foos }
-func writesDeployments(r *apiserver.Request) bool     { return r.IsWrite() && r.Resource == deployments }
-func createsDeployment(r *apiserver.Request) bool     { return writesDeployments(r) && r.Verb == "create" }
-func trial(name string, run func(w walk)) walks.Trial { return walks.Trial{Name: name, Run: on(run)} }
-func on(run func(w walk)) func(w *walks.Walk)         { return func(w *walks.Walk) { run(walk{w}) } }
+func writesFoos(r *apiserver.Request) bool        { return r.IsWrite() && r.Resource == foos }
+func writesDeployments(r *apiserver.Request) bool { return r.IsWrite() && r.Resource == deployments }
+func createsDeployment(r *apiserver.Request) bool { return writesDeployments(r) && r.Verb == "create" }
+func trial(name string, run func(w walk)) simulation.Trial {
+	return simulation.Trial{Name: name, Run: on(run)}
+}
+func on(run func(w walk)) func(w *simulation.Walk) { return func(w *simulation.Walk) { run(walk{w}) } }
 
 // walk is a walk of Foos and Deployments, which have numbers.
-type walk struct{ *walks.Walk }
+type walk struct{ *simulation.Walk }
 
-func refer(resource schema.GroupResource, prefix string, n int) walks.Reference {
-	return walks.Refer(resource, metav1.NamespaceDefault, fmt.Sprint(prefix, n))
+func refer(resource schema.GroupResource, prefix string, n int) simulation.Reference {
+	return simulation.Refer(resource, metav1.NamespaceDefault, fmt.Sprint(prefix, n))
 }
 
-func fooRef(n int) walks.Reference        { return refer(foos, "foo-", n) }
-func deploymentRef(n int) walks.Reference { return refer(deployments, "deployment-", n) }
-func (w walk) deployment(n int) *object   { return w.Get(deploymentRef(n)) }
+func fooRef(n int) simulation.Reference        { return refer(foos, "foo-", n) }
+func deploymentRef(n int) simulation.Reference { return refer(deployments, "deployment-", n) }
+func (w walk) deployment(n int) *object        { return w.Get(deploymentRef(n)) }
 
 // create creates a Foo, without replicas if they are 0.
 func (w walk) create(n, deployment int, replicas int64) {
@@ -264,8 +266,8 @@ func (w walk) createAndReconcile(replicas int64) {
 	w.reconcile(converged)
 }
 
-func (w walk) set(ref walks.Reference, verb, field string, value any) {
-	w.Change(ref, verb, func(o *object) { walks.SetField(o, field, value) })
+func (w walk) set(ref simulation.Reference, verb, field string, value any) {
+	w.Change(ref, verb, func(o *object) { simulation.SetField(o, field, value) })
 }
 
 func (w walk) scale(n int, replicas int64) { w.set(fooRef(n), "changes", replicasField, replicas) }
@@ -295,7 +297,7 @@ func (w walk) reconcile(timeout time.Duration) {
 			return
 		}
 		if time.Since(start) >= timeout {
-			w.Violated(walks.Soon, "%s later, %s", timeout, differs)
+			w.Violated(simulation.Soon, "%s later, %s", timeout, differs)
 		}
 	}
 }

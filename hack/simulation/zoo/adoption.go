@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var adoption = animal{
@@ -20,13 +20,13 @@ var adoption = animal{
 	happened:  "The StatefulSet controller added owner references to volume claims without regard to who else controls them.",
 	mechanism: "The controller of an object is replaced, although it has one: two owners that want it take it from each other without end.",
 	mend:      "What has another controller is left alone.",
-	promise:   walks.BoundedWork,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.BoundedWork,
+	program: func(mended bool) simulation.Program {
 		return managed(adoptionController{mended}.reconcile, &corev1.ConfigMap{})
 	},
-	config: walks.Config{
+	config: simulation.Config{
 		Examples: []string{"testdata/named.yaml"},
-		Exempt:   []walks.Promise{walks.OwnObjects}, // It adopts what nobody controls.
+		Exempt:   []simulation.Promise{simulation.OwnObjects}, // It adopts what nobody controls.
 	},
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var infinispan = animal{
@@ -17,8 +17,8 @@ var infinispan = animal{
 	happened:  "Fields of the status were overwritten with older ones, which left an Infinispan in an invalid state.",
 	mechanism: "The status is patched without a resourceVersion, whatever the age of the object in the cache.",
 	mend:      "The patch has the resourceVersion of the object that it was computed from: a conflict means to compute it again.",
-	promise:   walks.Generations,
-	program:   func(mended bool) walks.Program { return managed(infinispanController{mended}.reconcile) },
+	promise:   simulation.Generations,
+	program:   func(mended bool) simulation.Program { return managed(infinispanController{mended}.reconcile) },
 }
 
 // infinispanController reports up to which generation Apps are reconciled.

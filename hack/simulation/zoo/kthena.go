@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var kthena = animal{
@@ -30,9 +30,9 @@ var kthena = animal{
 	happened:  "A controller that has lost its Lease goes on beside its successor: found by reading the code.",
 	mechanism: "The controllers run with the context of the process, and OnStoppedLeading only logs.",
 	mend:      "They run with the context of the leader, the process ends, and a client that does not hold the Lease sends no writes.",
-	promise:   walks.LeaderWrites,
-	program:   func(mended bool) walks.Program { return kthenaController{mended}.run },
-	config:    walks.Config{Instances: 2, ByDesign: isAdopted},
+	promise:   simulation.LeaderWrites,
+	program:   func(mended bool) simulation.Program { return kthenaController{mended}.run },
+	config:    simulation.Config{Instances: 2, ByDesign: isAdopted},
 }
 
 // kthenaController gives each App a ConfigMap. The leader does.

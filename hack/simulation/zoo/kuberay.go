@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/rand"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var kuberay = animal{
@@ -19,8 +19,8 @@ var kuberay = animal{
 	happened:  "While a quota was exceeded, the status was updated without a pause: noticed in the review of the change that reported the error.",
 	mechanism: "The text of the error has the name of the Pod, which is a new one in each try: the status changes, which causes the next try.",
 	mend:      "The status has what does not change from try to try.",
-	promise:   walks.BoundedWork,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.BoundedWork,
+	program: func(mended bool) simulation.Program {
 		return managed(kuberayController{mended}.reconcile, &corev1.ConfigMap{})
 	},
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var kyverno = animal{
@@ -22,11 +22,11 @@ var kyverno = animal{
 	happened:  "One policy made the controller update its webhook configurations several times a second: 65 GB of audit logs a week.",
 	mechanism: "The desired selector has empty fields, which the API server does not store: reflect.DeepEqual always finds a difference.",
 	mend:      "equality.Semantic.DeepEqual does not distinguish what is empty from what is absent.",
-	promise:   walks.Silence,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.Silence,
+	program: func(mended bool) simulation.Program {
 		return managed(kyvernoController{mended}.reconcile, &networkingv1.NetworkPolicy{})
 	},
-	config: walks.Config{ByDesign: isAdopted},
+	config: simulation.Config{ByDesign: isAdopted},
 }
 
 // kyvernoController gives each App a NetworkPolicy, with a selector of the type that the webhooks of a configuration have.

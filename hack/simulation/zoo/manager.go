@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 // resyncPeriod is that of all caches.
@@ -77,7 +77,7 @@ type reconcile func(ctx context.Context, k kube, app *App) error
 
 // managed returns a program that runs a reconciler in a controller-runtime Manager. A change of a child may concern any App: its owner, or
 // one that waits for its name.
-func managed(r reconcile, children ...client.Object) walks.Program {
+func managed(r reconcile, children ...client.Object) simulation.Program {
 	return func(ctx context.Context, restConfig *rest.Config) error {
 		all := runtime.NewScheme()
 		for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, install} {

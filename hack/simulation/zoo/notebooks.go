@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/apiserver"
-	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
 var notebooks = animal{
@@ -21,14 +21,14 @@ var notebooks = animal{
 	happened:  "A Workspace that was deleted and created again could not use what it had before: updates failed silently.",
 	mechanism: "What still has the UID of the predecessor as its controller counts as another's.",
 	mend:      "The successor of the same name takes over.",
-	promise:   walks.Generations,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.Generations,
+	program: func(mended bool) simulation.Program {
 		return managed(notebooksController{mended}.reconcile, &corev1.ConfigMap{})
 	},
-	config: walks.Config{
+	config: simulation.Config{
 		// It is late: otherwise, what the predecessor had goes. What is deleted in the foreground waits for it, too. The controller adopts what
 		// nobody controls.
-		Without: []apiserver.Controller{apiserver.GarbageCollector}, Exempt: []walks.Promise{walks.Deletion, walks.SameEnd, walks.OwnObjects},
+		Without: []apiserver.Controller{apiserver.GarbageCollector}, Exempt: []simulation.Promise{simulation.Deletion, simulation.SameEnd, simulation.OwnObjects},
 	},
 }
 

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var opensearch = animal{
@@ -22,10 +22,10 @@ var opensearch = animal{
 	mechanism: "After a deletion, the guard counts in a cache that does not have it yet.",
 	mend:      "The guard asks the API server.",
 	promise:   oneAtATime.Name,
-	program: func(mended bool) walks.Program {
+	program: func(mended bool) simulation.Program {
 		return managed(opensearchController{mended}.reconcile, &corev1.ConfigMap{})
 	},
-	config: walks.Config{Own: []walks.Own{oneAtATime}, ByDesign: isAdopted},
+	config: simulation.Config{Own: []simulation.Own{oneAtATime}, ByDesign: isAdopted},
 }
 
 // opensearchMembers is how many children an App has.
@@ -77,9 +77,9 @@ func memberNames(app string) (names []string) {
 }
 
 // oneAtATime is what the guard is for.
-var oneAtATime = walks.Own{
+var oneAtATime = simulation.Own{
 	Name: "one member goes at a time",
-	Write: func(w walks.Write) error {
+	Write: func(w simulation.Write) error {
 		if w.Request.Verb != "delete" || w.Request.Resource != corev1.Resource("configmaps") {
 			return nil
 		}

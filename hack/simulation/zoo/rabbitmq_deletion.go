@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var rabbitmqDeletion = animal{
@@ -21,11 +21,11 @@ var rabbitmqDeletion = animal{
 	happened:  "After a restart, the API server's cache still had a cluster that was being deleted: the StatefulSet of its successor was deleted.",
 	mechanism: "The finalizer deletes by name, whoever has an object of that name by now.",
 	mend:      "It deletes only what the App controls, and only the object with the UID that the cache has.",
-	promise:   walks.Forward,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.Forward,
+	program: func(mended bool) simulation.Program {
 		return managed(rabbitmqDeletionController{mended}.reconcile, &appsv1.StatefulSet{})
 	},
-	config: walks.Config{Objects: 1, Strict: []walks.Promise{walks.Forward}, ByDesign: isAdopted}, // It is deleted and created again often.
+	config: simulation.Config{Objects: 1, Strict: []simulation.Promise{simulation.Forward}, ByDesign: isAdopted}, // It is deleted and created again often.
 }
 
 // rabbitmqDeletionController gives each App a StatefulSet, and deletes it before the App goes.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var rabbitmqScale = animal{
@@ -20,11 +20,11 @@ var rabbitmqScale = animal{
 	happened:  "A cluster that must never be scaled down went from 1 replica to 3 and to 2, and ended with 2 or with 3.",
 	mechanism: "A rule about changes is kept where changes are not seen: which states a cache has had depends on chance.",
 	mend:      "The controller does what the spec says. Who forbids changes forbids them in admission, which sees each.",
-	promise:   walks.SameEnd,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.SameEnd,
+	program: func(mended bool) simulation.Program {
 		return managed(rabbitmqScaleController{mended}.reconcile, &appsv1.StatefulSet{})
 	},
-	config: walks.Config{ByDesign: isAdopted},
+	config: simulation.Config{ByDesign: isAdopted},
 }
 
 // rabbitmqScaleController gives each App a StatefulSet with its replicas, or with more.

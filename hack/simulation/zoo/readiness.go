@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var readiness = animal{
@@ -21,11 +21,11 @@ var readiness = animal{
 	happened:  "An object of a user that had the name of a child was recorded as the child, and deleted with its owner.",
 	mechanism: "AlreadyExists counts as success, whoever owns what exists.",
 	mend:      "What exists is recorded, and later deleted, only if the App controls it.",
-	promise:   walks.OwnObjects,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.OwnObjects,
+	program: func(mended bool) simulation.Program {
 		return managed(readinessController{mended}.reconcile, &corev1.ConfigMap{})
 	},
-	config: walks.Config{Examples: []string{"testdata/apps.yaml", "testdata/foreign.yaml"}, ByDesign: isAdopted},
+	config: simulation.Config{Examples: []string{"testdata/apps.yaml", "testdata/foreign.yaml"}, ByDesign: isAdopted},
 }
 
 // readinessController gives each App a ConfigMap, records it in the status, and deletes it before the App goes.

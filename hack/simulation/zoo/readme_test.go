@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var update = flag.Bool("update", false, "generate README.md, with shrunk stories")
@@ -36,7 +36,7 @@ func TestREADME(t *testing.T) {
 	}
 	var table, stories strings.Builder
 	for _, a := range all {
-		found, err := walks.Find(t, a.configOf(false), a.promise, *limit, true)
+		found, err := simulation.Find(t, a.configOf(false), a.promise, *limit, true)
 		if err != nil || found == nil {
 			t.Fatalf("%s is not noticed: %v", a.name, err)
 		}
@@ -89,7 +89,7 @@ func linesOf(file string) (n int, err error) {
 
 const readmeFormat = `# The zoo
 
-Public bugs of real controllers. Each is rebuilt as a small controller, the mechanism only, broken and mended; [package walks](../walks) walks
+Public bugs of real controllers. Each is rebuilt as a small controller, the mechanism only, broken and mended; [package simulation](..) walks
 with both. The broken one is noticed, and the mended one, which differs in a few lines, keeps all promises that are judged. The controllers use
 controller-runtime, with the set-up in [manager.go](manager.go).
 
@@ -104,6 +104,6 @@ Lines: those of the controller in its file.
 |---|---|---|---|---|---|---|
 %s
 What is not judged of any controller: ` + "`no write goes back in time` and `nothing is created twice`" + ` are strict promises, which a program has to
-make ([promises](../walks/promises.go)); ` + "`one member goes at a time`" + ` is one of its own. Writes at others' speed and the order of many objects
+make ([promises](../promises.go)); ` + "`one member goes at a time`" + ` is one of its own. Writes at others' speed and the order of many objects
 are not judged here: a queue and a cache alone do not keep these promises.
 %s`

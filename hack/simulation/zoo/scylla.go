@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var scylla = animal{
@@ -17,11 +17,11 @@ var scylla = animal{
 	happened:  "A second object was created while the cache was stale; one of the two was purged, and with it all that it owned: a datacenter.",
 	mechanism: "The child has a generated name, so that the API server does not refuse a second one, and what is too much is deleted.",
 	mend:      "The child has the name of its App.",
-	promise:   walks.NoTwins,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.NoTwins,
+	program: func(mended bool) simulation.Program {
 		return managed(scyllaController{mended}.reconcile, &corev1.ConfigMap{})
 	},
-	config: walks.Config{Strict: []walks.Promise{walks.NoTwins}, ByDesign: isAdopted},
+	config: simulation.Config{Strict: []simulation.Promise{simulation.NoTwins}, ByDesign: isAdopted},
 }
 
 // scyllaController gives each App one ConfigMap.

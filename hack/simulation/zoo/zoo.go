@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zoo keeps public bugs of real controllers: each is rebuilt as a small controller, broken and mended, to show that package walks
+// Package zoo keeps public bugs of real controllers: each is rebuilt as a small controller, broken and mended, to show that package simulation
 // notices it. What a controller does beside the bug is left out.
 package zoo
 
@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/apiserver"
-	"k8s.io/sample-controller/hack/simulation/walks"
 )
 
 // animal is a bug, and a controller that has it.
@@ -20,11 +20,11 @@ type animal struct {
 	happened  string // there
 	mechanism string // of the bug
 	mend      string // what the mended controller does
-	promise   walks.Promise
+	promise   simulation.Promise
 	// program returns the controller, without the bug if it is mended.
-	program func(mended bool) walks.Program
+	program func(mended bool) simulation.Program
 	// config is what the walks need to know of the controller, but for the program.
-	config walks.Config
+	config simulation.Config
 }
 
 // all are the animals of the zoo.
@@ -38,7 +38,7 @@ func isAdopted(o *apiserver.Object, owners []*apiserver.Object) bool {
 }
 
 // configOf returns the configuration of the walks of an animal.
-func (a animal) configOf(mended bool) walks.Config {
+func (a animal) configOf(mended bool) simulation.Config {
 	c := a.config
 	c.Program, c.Resync, c.CRDs = a.program(mended), resyncPeriod, []string{"testdata/crd.yaml"}
 	if c.Examples == nil {
@@ -51,9 +51,9 @@ func (a animal) configOf(mended bool) walks.Config {
 		c.Objects = 3
 	}
 	// A queue and a cache alone do not keep these: they need a pause between writes, and a priority.
-	c.Exempt = append(slices.Clone(c.Exempt), walks.Pace, walks.NotLast)
-	if a.promise != walks.Generations {
-		c.Exempt = append(c.Exempt, walks.Generations) // It reports none.
+	c.Exempt = append(slices.Clone(c.Exempt), simulation.Pace, simulation.NotLast)
+	if a.promise != simulation.Generations {
+		c.Exempt = append(c.Exempt, simulation.Generations) // It reports none.
 	}
 	return c
 }

@@ -7,13 +7,13 @@ import (
 	"flag"
 	"testing"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var limit = flag.Int("zoo.limit", 200, "how many walks there are at most until the broken promise of a bug is noticed")
 
 func init() {
-	walks.Flags()
+	simulation.Flags()
 	if err := flag.Set("walks", "5"); err != nil {
 		panic(err)
 	}
@@ -23,7 +23,7 @@ func init() {
 func TestBroken(t *testing.T) {
 	for _, a := range all {
 		t.Run(a.name, func(t *testing.T) {
-			found, err := walks.Find(t, a.configOf(false), a.promise, *limit, false)
+			found, err := simulation.Find(t, a.configOf(false), a.promise, *limit, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,6 +38,6 @@ func TestBroken(t *testing.T) {
 // TestMended walks with each mended controller.
 func TestMended(t *testing.T) {
 	for _, a := range all {
-		t.Run(a.name, func(t *testing.T) { walks.Test(t, a.configOf(true)) })
+		t.Run(a.name, func(t *testing.T) { simulation.Test(t, a.configOf(true)) })
 	}
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/sample-controller/hack/simulation/walks"
+	"k8s.io/sample-controller/hack/simulation"
 )
 
 var zookeeper = animal{
@@ -22,11 +22,11 @@ var zookeeper = animal{
 	happened:  "After a restart, the API server's cache still had an older spec, with less replicas: a Pod and its volume were deleted.",
 	mechanism: "The spec in the cache is obeyed, although the StatefulSet was already set from a newer one.",
 	mend:      "The StatefulSet has the generation that it was set from: with an older one, nothing is done.",
-	promise:   walks.Forward,
-	program: func(mended bool) walks.Program {
+	promise:   simulation.Forward,
+	program: func(mended bool) simulation.Program {
 		return managed(zookeeperController{mended}.reconcile, &appsv1.StatefulSet{})
 	},
-	config: walks.Config{Strict: []walks.Promise{walks.Forward}, ByDesign: isAdopted},
+	config: simulation.Config{Strict: []simulation.Promise{simulation.Forward}, ByDesign: isAdopted},
 }
 
 // zookeeperController gives each App a StatefulSet with its replicas.

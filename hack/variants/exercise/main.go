@@ -175,7 +175,7 @@ func (e exercise) check(dir string, out io.Writer) error {
 }
 
 var (
-	story = regexp.MustCompile(`(?ms)^( +)(?:walks|trial)\.go:\d+: (.*?\n) +repeat it with`)
+	story = regexp.MustCompile(`(?ms)^( +)(?:simulation|trial)\.go:\d+: (.*?\n) +repeat it with`)
 	noise = regexp.MustCompile(`(?m)^\s*(=== .*|(\w+\.go:\d+: )?[IEW]\d{4} .*|FAIL|FAIL\s.*|exit status .*)\n`)
 )
 

@@ -1,0 +1,218 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/workqueue"
+)
+
+var (
+	widgets    = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// widgetController is a controller that gives each Widget a ConfigMap of its name. Its functions can be replaced by wrong ones.
+type widgetController struct {
+	widgets, configMaps dynamic.ResourceInterface
+	widgetStore         cache.Store
+	configMapStore      cache.Store
+	queue               workqueue.TypedRateLimitingInterface[string]
+
+	resync                                   time.Duration
+	delay                                    time.Duration // after which it looks at changes
+	byName                                   bool          // It takes what belongs to a former Widget of the same name for its own.
+	elects, writesAsStandby, ignoresDeletion bool
+	releases                                 bool // It releases the Lease when it is terminated, whatever runs.
+	lingers                                  time.Duration
+	transition                               string // of each condition, instead of when it has changed
+	syncStatus                               func(c *widgetController, ctx context.Context, widget, configMap *object) error
+	syncContent                              func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error)
+	retry                                    func(c *widgetController, key string)
+	forget                                   func(c *widgetController, key string)
+	onDeletion                               func(c *widgetController, obj any)
+}
+
+// newWidgetController returns a controller that is right, but for what change does.
+func newWidgetController(change func(c *widgetController)) Program {
+	return func(ctx context.Context, config *rest.Config) error {
+		client := dynamic.NewForConfigOrDie(config)
+		c := &widgetController{
+			widgets: client.Resource(widgets).Namespace("default"), configMaps: client.Resource(configMaps).Namespace("default"),
+			resync: 4 * time.Minute, syncStatus: (*widgetController).reportReady, syncContent: (*widgetController).createOrUpdate,
+			retry:      func(c *widgetController, key string) { c.queue.AddRateLimited(key) },
+			forget:     func(c *widgetController, key string) { c.queue.Forget(key) },
+			onDeletion: (*widgetController).enqueue,
+		}
+		if change != nil {
+			change(c)
+		}
+		return c.run(ctx, config, client)
+	}
+}
+
+func (c *widgetController) run(ctx context.Context, config *rest.Config, client dynamic.Interface) error {
+	defer func() { time.Sleep(c.lingers) }()
+	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, c.resync)
+	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	context.AfterFunc(ctx, c.queue.ShutDown)
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc: c.enqueue, UpdateFunc: c.enqueueChange, DeleteFunc: func(obj any) { c.onDeletion(c, obj) },
+	}
+	var synced []cache.InformerSynced
+	for _, resource := range []schema.GroupVersionResource{widgets, configMaps} {
+		informer := informers.ForResource(resource).Informer()
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return err
+		}
+		synced = append(synced, registration.HasSynced)
+		go informer.RunWithContext(ctx)
+	}
+	c.widgetStore, c.configMapStore = informers.ForResource(widgets).Informer().GetStore(), informers.ForResource(configMaps).Informer().GetStore()
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil
+	}
+	if !c.elects {
+		c.work(ctx)
+		return nil
+	}
+	if c.writesAsStandby {
+		go c.work(ctx)
+	}
+	return c.lead(ctx, config)
+}
+
+// enqueueChange does not enqueue a change of the status of a Widget. A resync has the same object twice.
+func (c *widgetController) enqueueChange(old, obj any) {
+	if c.delay > 0 {
+		c.queue.AddAfter(obj.(*object).GetName(), c.delay)
+		return
+	}
+	before, after := old.(*object), obj.(*object)
+	isSame := before.GetResourceVersion() == after.GetResourceVersion()
+	if isSame || after.GetKind() != "Widget" || before.GetGeneration() != after.GetGeneration() {
+		c.enqueue(obj)
+	}
+}
+
+func (c *widgetController) enqueue(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	c.queue.Add(obj.(*object).GetName())
+}
+
+func (c *widgetController) lead(ctx context.Context, config *rest.Config) error {
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "widgets"}, Client: kubernetes.NewForConfigOrDie(config).CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: config.UserAgent},
+	}
+	lost := false
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: lock, ReleaseOnCancel: c.releases, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(ctx context.Context) { c.work(context.WithoutCancel(ctx)) }, OnStoppedLeading: func() { lost = true }},
+	})
+	if lost && ctx.Err() == nil {
+		return errors.New("the Lease is lost")
+	}
+	return nil
+}
+
+func (c *widgetController) work(ctx context.Context) {
+	for {
+		key, shutdown := c.queue.Get()
+		if shutdown {
+			return
+		}
+		if err := c.sync(ctx, key); err != nil {
+			c.retry(c, key)
+		} else {
+			c.forget(c, key)
+		}
+		c.queue.Done(key)
+	}
+}
+
+func (c *widgetController) sync(ctx context.Context, name string) error {
+	key := "default/" + name
+	widget, configMap := get(c.widgetStore, key), get(c.configMapStore, key)
+	if widget == nil || widget.GetDeletionTimestamp() != nil && !c.ignoresDeletion {
+		return nil
+	}
+	configMap, err := c.syncContent(c, ctx, widget, configMap)
+	if err != nil {
+		configMap = nil
+	}
+	return errors.Join(err, c.syncStatus(c, ctx, widget, configMap))
+}
+
+func get(store cache.Store, key string) *object {
+	if obj, exists, err := store.GetByKey(key); err == nil && exists {
+		return obj.(*object)
+	}
+	return nil
+}
+
+// createOrUpdate returns the ConfigMap of a Widget, or nil if there is none.
+func (c *widgetController) createOrUpdate(ctx context.Context, widget, configMap *object) (*object, error) {
+	if configMap == nil {
+		return c.configMaps.Create(ctx, newConfigMap(widget), metav1.CreateOptions{})
+	}
+	if !metav1.IsControlledBy(configMap, widget) && !c.byName {
+		return nil, nil
+	}
+	if value(configMap, "data", "color") == value(widget, "spec", "color") {
+		return configMap, nil
+	}
+	changed := configMap.DeepCopy()
+	setField(changed, value(widget, "spec", "color"), "data", "color")
+	return c.configMaps.Update(ctx, changed, metav1.UpdateOptions{})
+}
+
+func newConfigMap(widget *object) *object {
+	configMap := &object{Object: map[string]any{"data": map[string]any{"color": value(widget, "spec", "color")}}}
+	configMap.SetAPIVersion("v1")
+	configMap.SetKind("ConfigMap")
+	configMap.SetName(widget.GetName())
+	configMap.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(widget, widgets.GroupVersion().WithKind("Widget"))})
+	return configMap
+}
+
+// reportReady reports whether a Widget has its ConfigMap.
+func (c *widgetController) reportReady(ctx context.Context, widget, configMap *object) error {
+	changed := widget.DeepCopy()
+	status := "False"
+	if configMap != nil {
+		status = "True"
+	}
+	transition := time.Now().UTC().Format(time.RFC3339)
+	if last := conditionsOf(widget)["Ready"]; last["status"] == status {
+		transition, _ = last["lastTransitionTime"].(string)
+	}
+	if c.transition != "" {
+		transition = c.transition
+	}
+	changed.Object["status"] = map[string]any{"observedGeneration": widget.GetGeneration(), "conditions": []any{
+		map[string]any{"type": "Ready", "status": status, "lastTransitionTime": transition},
+	}}
+	if equality.Semantic.DeepEqual(changed, widget) {
+		return nil
+	}
+	_, err := c.widgets.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	return err
+}

@@ -1,0 +1,241 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// user is the client of users, as stories name it.
+const user = "user"
+
+const instancePrefix = "instance-"
+
+func isInstance(client string) bool { return strings.HasPrefix(client, instancePrefix) }
+
+// restartDelay is how long it takes until a process that has ended is started again.
+const restartDelay = time.Second
+
+// instance is a process that runs the program. It is the network of the process's connection to the API server.
+type instance struct {
+	*apiserver.Connection
+	apiserver.Reliable
+	name   string
+	walk   *walk
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	knowledge
+	stopped    bool                               // by SIGTERM or SIGKILL
+	staleUntil map[schema.GroupResource]time.Time // until when the API server has no events: see stale
+}
+
+// stale is how far behind the API server is to which the next process connects: it has lists of a resourceVersion and, for a while, no events.
+type stale struct {
+	since    map[schema.GroupResource]int64
+	duration time.Duration
+}
+
+// newInstance returns a process that has not been started yet. The lock is held once others are running.
+func (w *walk) newInstance() *instance {
+	w.started++
+	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), knowledge: newKnowledge(), staleUntil: map[schema.GroupResource]time.Time{}}
+	i.Connection = w.server.Connect(i.name, i)
+	for resource, version := range w.stale.since {
+		i.Stale(resource, w.version-version)
+		i.staleUntil[resource] = time.Now().Add(w.stale.duration)
+	}
+	w.stale = stale{}
+	for _, resource := range w.watched {
+		if w.heldAtStart > 0 && resource != leases && !w.isUsers(resource) {
+			i.Hold(resource, w.heldAtStart)
+		}
+	}
+	config := textlogger.NewConfig(textlogger.Output(&logWriter{i: i}))
+	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(config)))
+	return i
+}
+
+// stop stops a process as SIGTERM does or, if it is killed, as SIGKILL does.
+func (i *instance) stop(kill bool) {
+	i.walk.lock.Lock()
+	i.stopped = true
+	i.walk.lock.Unlock()
+	if kill {
+		i.Break()
+	}
+	i.cancel()
+}
+
+// keepRunning runs the program, again and again, as the nth replica.
+func (w *walk) keepRunning(n int) {
+	for {
+		i := w.current(n)
+		w.tell(i.name, "starts")
+		err := w.Program(i.ctx, i.Config())
+		i.Break()
+		i.cancel() // What the program has left running ends, as with the process.
+		w.judgeExit(i, err)
+		w.sleep(restartDelay)
+		w.lock.Lock()
+		over := w.over || w.isEnded()
+		if !over {
+			w.instances[n] = w.newInstance()
+		}
+		w.lock.Unlock()
+		if over {
+			return
+		}
+	}
+}
+
+// current returns the process of the nth replica.
+func (w *walk) current(n int) *instance {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.instances[n%len(w.instances)]
+}
+
+// instanceOf returns the current process with a name, or nil. The lock is held.
+func (w *walk) instanceOf(client string) *instance {
+	for _, i := range w.instances {
+		if i.name == client {
+			return i
+		}
+	}
+	return nil
+}
+
+// Request records and judges a request, and decides what happens to it.
+func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
+	w := i.walk
+	w.lock.Lock()
+	q := i.newRequest(r)
+	i.send(q)
+	f := i.faultOf(r)
+	w.lock.Unlock()
+	switch {
+	case f.kill && f.Lost:
+		f.Applied = func() { i.stop(true) }
+	case f.kill:
+		i.stop(true)
+	}
+	return f.Fault, func(result *object, err error) {
+		w.lock.Lock()
+		defer w.lock.Unlock()
+		i.learnResponse(q, result, err)
+		w.recordResponse(q, err)
+	}
+}
+
+// faultOf decides what happens to a request. The lock is held.
+func (i *instance) faultOf(r *apiserver.Request) (f fault) {
+	w := i.walk
+	if w.requestFault == nil {
+		return f
+	}
+	id := i.id(strings.TrimSuffix(r.String()+" "+r.Namespace, " "))
+	if f = w.requestFault(id, r); f.what != "" {
+		w.faults[id] = f
+		w.happened++
+		w.tell(i.name, fmt.Sprintf("%s: %s", r, f.what))
+	}
+	return f
+}
+
+// send records and judges a request. The lock is held.
+func (i *instance) send(q *request) {
+	w := i.walk
+	w.used = insert(w.used, useOf(q.Request), strings.Compare)
+	if q.Verb == "watch" {
+		w.watched = insert(w.watched, q.Resource, func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) })
+	}
+	if isWork(q.Resource) {
+		w.requests = append(w.requests, q.withoutBody())
+	}
+	if q.Resource == leases && q.body != nil && holderOf(q.body) != "" {
+		i.identity, w.elects = holderOf(q.body), true
+	}
+	for _, j := range w.judges {
+		if j.sent != nil {
+			j.sent(i, q)
+		}
+	}
+	i.open[q.Request] = q
+}
+
+// id returns the name of the next request or event of a kind. It does not depend on those of other kinds. The lock is held.
+func (i *instance) id(kind string) string {
+	i.counts[kind]++
+	return fmt.Sprintf("%s %s #%d", i.name, kind, i.counts[kind])
+}
+
+// Lag returns by how much an event lags behind.
+func (i *instance) Lag(r *apiserver.Request, event watch.EventType, o *object) (lag time.Duration) {
+	w := i.walk
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	switch until := i.staleUntil[r.Resource]; {
+	case w.eventLag == nil:
+		return 0
+	case o != nil && time.Now().Before(until):
+		return time.Until(until)
+	}
+	what := "list of " + r.Resource.String()
+	if o != nil {
+		what = fmt.Sprintf("%s event of %s %s", event, o.GetKind(), o.GetName())
+	}
+	id := i.id(what)
+	if lag = w.eventLag(id); lag > 0 {
+		w.tell("network", fmt.Sprintf("%s takes %s", id, lag))
+	}
+	return lag
+}
+
+// Event records an event that the instance gets.
+func (i *instance) Event(r *apiserver.Request, event watch.EventType, o *object) {
+	i.walk.lock.Lock()
+	defer i.walk.lock.Unlock()
+	i.learnEvent(r.Resource, event, o)
+}
+
+// logWriter looks at what an instance logs.
+type logWriter struct {
+	i     *instance
+	lock  sync.Mutex
+	at    time.Time
+	lines int // how many lines were logged at that time
+}
+
+// maxLines is how many lines an instance may log at one moment. One that logs more never waits.
+const maxLines = 10_000
+
+// Write implements io.Writer.
+func (l *logWriter) Write(text []byte) (int, error) {
+	if strings.HasPrefix(string(text), "E") && strings.Contains(string(text), "panic") {
+		l.i.walk.violated(Health, "%s panics: %s", l.i.name, text)
+	}
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if now := time.Now(); l.at != now {
+		l.at, l.lines = now, 0
+	}
+	l.lines++
+	if l.lines == maxLines {
+		l.i.walk.violated(Health, "%s logs without end: %s", l.i.name, text)
+		l.i.stop(true)
+	}
+	return len(text), nil
+}

@@ -1,0 +1,148 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sample is a users' object and what it controls, from a time on.
+type sample struct {
+	at       time.Time
+	object   *object
+	its      []*object
+	isJudged bool // The program could know that, and report it.
+}
+
+// number of a status that a program copies from a status of what it controls.
+type copied struct {
+	from fieldOf // of the users' objects
+	to   fieldOf // of what they control
+}
+
+// copiesJudge records what the numbers in a status and in those of what it is about are, for judgeCopies.
+func copiesJudge(w *walk) judge {
+	return judge{moment: func() {
+		controlled := w.controlled()
+		for ref, o := range w.objects {
+			if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			s := sample{time.Now(), o, controlled[o.GetUID()], !w.isHidden && w.heldAtStart == 0}
+			list := w.samples[o.GetUID()]
+			if n := len(list); n == 0 || list[n-1].object != o || list[n-1].isJudged != s.isJudged || !slices.Equal(list[n-1].its, s.its) {
+				w.samples[o.GetUID()] = append(list, s)
+			}
+		}
+	}}
+}
+
+// controlled returns what each owner controls, by its UID. The lock is held.
+func (w *walk) controlled() map[types.UID][]*object {
+	controlled := map[types.UID][]*object{}
+	for _, o := range (Cluster{w}).filter(func(reference, *object) bool { return true }) {
+		if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+			controlled[owner.UID] = append(controlled[owner.UID], o)
+		}
+	}
+	return controlled
+}
+
+// judgeCopies judges, of Truth, the numbers that the program copies into a status. Which those are shows the end of a walk, and of clusters
+// in which nothing has happened: there, they are the same for all objects, and not all the same number.
+func (w *walk) judgeCopies(fresh *walk) {
+	ends := append(w.endSamples(), fresh.endSamples()...)
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	copies := w.findCopies(ends)
+	for _, list := range w.samples {
+		for n, s := range list {
+			if n+1 == len(list) || !s.isJudged || list[n+1].at.Sub(s.at) <= truthTime {
+				continue
+			}
+			if name, v := w.wrongCopy(s, copies); name != "" {
+				w.violated(Truth, "for %s, %s %s says %s %d, which is that of nothing that it controls", list[n+1].at.Sub(s.at), s.object.GetKind(),
+					s.object.GetName(), name, v)
+			}
+		}
+	}
+}
+
+// endSamples returns the users' objects, each with what it controls.
+func (w *walk) endSamples() (samples []sample) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	controlled := w.controlled()
+	for ref, o := range w.objects {
+		if its := controlled[o.GetUID()]; w.isUsers(ref.GroupResource) && len(its) == 1 {
+			samples = append(samples, sample{object: o, its: its})
+		}
+	}
+	return samples
+}
+
+// numbersOf returns the numbers in a status but for generations, by their names.
+func numbersOf(o *object) map[string]int64 {
+	numbers := map[string]int64{}
+	for _, f := range statusFieldsOf(o) {
+		if n, ok := f.value.(int64); ok && !isGeneration(f.name) {
+			numbers[f.name] = n
+		}
+	}
+	return numbers
+}
+
+// findCopies returns what is a copy in all samples. One that has always been the same number may be a coincidence.
+func (w *walk) findCopies(samples []sample) map[copied]bool {
+	seen, refuted := map[copied]map[int64]bool{}, map[copied]bool{}
+	for _, s := range samples {
+		from, to := w.referenceTo(s.object).GroupResource, w.referenceTo(s.its[0]).GroupResource
+		theirs := numbersOf(s.its[0])
+		for name, n := range numbersOf(s.object) {
+			for other, m := range theirs {
+				c := copied{fieldOf{from, name}, fieldOf{to, other}}
+				if seen[c] == nil {
+					seen[c] = map[int64]bool{}
+				}
+				seen[c][n] = true
+				refuted[c] = refuted[c] || n != m
+			}
+		}
+	}
+	copies := map[copied]bool{}
+	for c, values := range seen {
+		if !refuted[c] && len(values) > 1 {
+			copies[c] = true
+		}
+	}
+	return copies
+}
+
+// wrongCopy returns a number in the status of a sample that is a copy of nothing that it may be a copy of.
+func (w *walk) wrongCopy(s sample, copies map[copied]bool) (name string, v int64) {
+	from := w.referenceTo(s.object).GroupResource
+	for name, n := range numbersOf(s.object) {
+		isCopy, isRight := false, false
+		for c := range copies {
+			if c.from != (fieldOf{from, name}) {
+				continue
+			}
+			isCopy = true
+			its := slices.DeleteFunc(slices.Clone(s.its), func(o *object) bool { return w.referenceTo(o).GroupResource != c.to.GroupResource })
+			isRight = isRight || n == 0 && len(its) == 0
+			for _, o := range its {
+				m, ok := numbersOf(o)[c.to.name]
+				isRight = isRight || m == n || !ok && n == 0
+			}
+		}
+		if isCopy && !isRight {
+			return name, n
+		}
+	}
+	return "", 0
+}

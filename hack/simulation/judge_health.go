@@ -1,0 +1,33 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// judgeExit judges the end of a process.
+func (w *walk) judgeExit(i *instance, err error) {
+	w.lock.Lock()
+	stopped, over := i.stopped || w.over, w.over
+	calm := !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime && !w.isHidden
+	w.lock.Unlock()
+	w.tell(i.name, fmt.Sprintf("ends: %v", err))
+	if !stopped && err == nil || calm && err != nil && !over && !stopped {
+		w.violated(Health, "%s ends with the error %v", i.name, err)
+	}
+}
+
+// judgeLeftover judges a bubble that has ended while goroutines of the program are still there. Another panic goes on.
+func (w *walk) judgeLeftover(cause any) {
+	err, ok := cause.(error)
+	if !ok || !strings.Contains(err.Error(), "deadlock") {
+		panic(cause)
+	}
+	// What belongs to the bubble cannot be used outside of it.
+	w.ended, w.start = make(chan struct{}), time.Now().Add(-w.took-leftoverTime)
+	w.violated(Health, "%s after the end, goroutines of the program are left: %s", leftoverTime, strings.Join(leftIn(w.bubble), ", "))
+}

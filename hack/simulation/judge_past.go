@@ -1,0 +1,88 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+const (
+	// Forward: no write of an object is about an older generation of its owner than an earlier write of it.
+	Forward Promise = "no write goes back in time"
+	// NoTwins: nothing is created for an owner that has one already, with another generated name.
+	NoTwins Promise = "nothing is created twice"
+)
+
+// pastJudge judges Forward and NoTwins.
+func pastJudge(w *walk) judge {
+	last := map[reference]*object{} // the owner of each object, as its last writer knew it
+	return judge{committed: func(i *instance, c *apiserver.Change) {
+		if c.Old == nil {
+			w.judgeTwins(i, c)
+		}
+		ref, owner := w.referenceTo(c.New), i.ownerAsKnown(c)
+		switch {
+		case owner == nil:
+		case isOlder(owner, last[ref]):
+			w.violated(Forward, "%s knows generation %d of %s %s, resourceVersion %s, and the last write was about generation %d, resourceVersion %s: %s",
+				i.name, owner.GetGeneration(), owner.GetKind(), owner.GetName(), owner.GetResourceVersion(), last[ref].GetGeneration(),
+				last[ref].GetResourceVersion(), c.Request)
+		default:
+			last[ref] = owner
+		}
+	}}
+}
+
+// ownerAsKnown returns the users' object that controls what was written, as the instance knew it at best when it decided to send the
+// request, or nil. The lock is held.
+func (i *instance) ownerAsKnown(c *apiserver.Change) *object {
+	r, written := i.open[c.Request], c.Old
+	if written == nil {
+		written = c.New
+	}
+	owner := metav1.GetControllerOfNoCopy(written)
+	if r == nil || owner == nil {
+		return nil
+	}
+	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it.
+	resource := i.walk.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
+	if resource == nil || !i.walk.isUsers(resource.GroupResource()) {
+		return nil
+	}
+	k := i.objects[reference{resource.GroupResource(), types.NamespacedName{Namespace: written.GetNamespace(), Name: owner.Name}}]
+	if k.object == nil || k.since.After(r.decided) {
+		return nil
+	}
+	return k.object
+}
+
+// isOlder reports whether an object is an older generation than another one, or a predecessor of that name.
+func isOlder(a, b *object) bool {
+	switch {
+	case b == nil:
+		return false
+	case a.GetUID() == b.GetUID():
+		return a.GetGeneration() < b.GetGeneration()
+	}
+	return version(a) < version(b)
+}
+
+// judgeTwins judges a creation. The lock is held.
+func (w *walk) judgeTwins(i *instance, c *apiserver.Change) {
+	owner := metav1.GetControllerOfNoCopy(c.New)
+	if c.New.GetGenerateName() == "" || owner == nil {
+		return
+	}
+	for _, o := range (Cluster{w}).List(c.Request.Resource) {
+		its := metav1.GetControllerOfNoCopy(o)
+		isSame := its != nil && its.UID == owner.UID && o.GetGenerateName() == c.New.GetGenerateName() && o.GetUID() != c.New.GetUID()
+		if created := w.created[o.GetUID()]; isSame && created != nil && created.GetResourceVersion() == o.GetResourceVersion() {
+			w.violated(NoTwins, "%s creates %s for %s %s, which has %s: %s", i.name, c.New.GetName(), owner.Kind, owner.Name, o.GetName(), c.Request)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+)
+
+// silence judges whether anything is requested while nothing changes.
+func (w *walk) silence() {
+	w.judgeSteady(Silence, "nothing changes", 2*w.Resync+w.Resync/4, func(r *request) bool { return r.Verb != "watch" })
+}
+
+// restart kills all instances, and judges whether the next ones write anything. One leads earlier than its watches have caught up.
+func (w *walk) restart() {
+	w.lock.Lock()
+	w.heldAtStart = restartTime / 2
+	w.lock.Unlock()
+	for n := range w.Instances {
+		w.current(n).stop(true)
+	}
+	w.judgeSteady(Restart, "the instances were restarted", restartTime, func(r *request) bool { return r.IsWrite() })
+	w.lock.Lock()
+	w.heldAtStart = 0
+	w.lock.Unlock()
+}
+
+// judgeSteady lets time pass, and judges the requests that count in that time. What the API server refuses for ever may be tried again.
+func (w *walk) judgeSteady(promise Promise, because string, duration time.Duration, counts func(r *request) bool) {
+	since := time.Now()
+	w.sleep(duration)
+	if made := w.requested(since, func(r *request) bool { return counts(r) && !w.rejected[r.about] }); len(made) > 0 {
+		w.violated(promise, "%s, and %s makes %d requests, the first after %s: %s", because, made[0].Client, len(made), made[0].Sent.Sub(since), made[0])
+	}
+}

@@ -1,0 +1,72 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// strictJudge judges the strict promises.
+func strictJudge(w *walk) judge {
+	return judge{
+		committed: func(i *instance, c *apiserver.Change) {
+			if c.Old == nil || !isWork(c.Request.Resource) {
+				return
+			}
+			ref := w.referenceTo(c.New)
+			if last := i.objects[ref].object; last == nil || last.GetResourceVersion() != c.Old.GetResourceVersion() {
+				w.violated(FreshWrites, "%s cannot know the %s that it changes: resourceVersion %s: %s", i.name, ref, c.Old.GetResourceVersion(), c.Request)
+			}
+			if c.Request.Verb == "delete" {
+				i.judgeFreshOwner(c)
+			}
+		},
+		failed: func(i *instance, r *request, found *object, err error) {
+			isLate := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+			if found == nil || !isLate || !isWork(r.Resource) || r.Verb == "create" && !sameOwner(r.body, found) {
+				return // What was written for another owner is no own write.
+			}
+			k := i.objects[r.ref]
+			switch {
+			case i.acked[r.ref] == found.GetResourceVersion():
+				w.violated(OwnWrites, "%s acts without its own write of %s, resourceVersion %s: %s: %s", i.name, r.ref, found.GetResourceVersion(), r,
+					apierrors.ReasonForError(err))
+			case apierrors.IsConflict(err) && version(k.object) == version(found) && r.decided.Sub(k.since) > time.Second:
+				w.violated(NoConflict, "%s has seen %s, resourceVersion %s, %s before: %s: %s", i.name, r.ref, found.GetResourceVersion(),
+					r.decided.Sub(k.since), r, apierrors.ReasonForError(err))
+			}
+		},
+	}
+}
+
+// judgeFreshOwner judges whether an instance has known the users' object that controls what it deletes: as it is, unless that is later than the
+// decision to delete. The lock is held.
+func (i *instance) judgeFreshOwner(c *apiserver.Change) {
+	w, controller, r := i.walk, metav1.GetControllerOfNoCopy(c.Old), i.open[c.Request]
+	if controller == nil || r == nil {
+		return
+	}
+	for ref, owner := range w.objects {
+		known := i.objects[ref].object
+		isNewest := known != nil && known.GetUID() == owner.GetUID() && known.GetGeneration() == owner.GetGeneration()
+		if owner.GetUID() == controller.UID && !isNewest && w.specAt[ref.String()].Before(r.decided) {
+			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref,
+				time.Since(w.specAt[ref.String()]), c.Request)
+		}
+	}
+}
+
+// sameOwner reports whether two objects have the same first owner, or none.
+func sameOwner(a, b *object) bool {
+	if a == nil {
+		return false
+	}
+	x, y := a.GetOwnerReferences(), b.GetOwnerReferences()
+	return len(x) == 0 && len(y) == 0 || len(x) > 0 && len(y) > 0 && x[0].UID == y[0].UID
+}

@@ -1,0 +1,122 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// momentTime is how often a status is looked at, and truthTime how long it may say what is not so: an event may lag, and a write be paced.
+	momentTime, truthTime = 10 * time.Second, 2 * time.Minute
+)
+
+// claims are the conditions that, by convention, say that what an object is about serves.
+var claims = []string{"Ready", "Available"}
+
+// refusal is a write of the program that was refused, and that it did not make since. Nobody else has changed anything since, either.
+type refusal struct {
+	at   time.Time
+	what string
+}
+
+// truthJudge judges Truth every few seconds. What no program can know, or report, is excused.
+func truthJudge(w *walk) judge {
+	since := map[string]time.Time{} // since when each falsehood is told
+	served := map[types.UID]int64{} // which generation of an object has controlled something
+	return judge{moment: func() {
+		told := w.falsehoods(served)
+		for what := range since {
+			if _, ok := told[what]; !ok {
+				delete(since, what)
+			}
+		}
+		for what, detail := range told {
+			if _, ok := since[what]; !ok {
+				since[what] = time.Now()
+			}
+			if duration := time.Since(since[what]); duration > truthTime {
+				w.violated(Truth, "for %s, %s %s", duration, what, detail)
+			}
+		}
+	}}
+}
+
+// falsehoods returns what the users' objects say that is not so, with details. The lock is held.
+func (w *walk) falsehoods(served map[types.UID]int64) map[string]string {
+	told := map[string]string{}
+	if w.isHidden || w.heldAtStart > 0 {
+		return told
+	}
+	controlled := w.controlled()
+	for ref, o := range w.objects {
+		if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		its := controlled[o.GetUID()]
+		if len(its) > 0 {
+			served[o.GetUID()] = o.GetGeneration()
+		}
+		claim := claimOf(o)
+		if claim == "" {
+			continue
+		}
+		what := fmt.Sprintf("%s %s says %s, and ", o.GetKind(), o.GetName(), claim)
+		refused, isRefused := w.refused[ref.String()]
+		switch {
+		case len(its) == 0 && served[o.GetUID()] == o.GetGeneration():
+			told[what+"what it controlled is gone"] = ""
+		case isRefused && time.Since(refused.at) > truthTime:
+			told[what+"a write for it was refused"] = time.Since(refused.at).String() + " ago: " + refused.what
+		case len(its) > 0 && !slices.ContainsFunc(its, serves):
+			told[what+"nothing that it controls has its replicas"] = ""
+		}
+	}
+	return told
+}
+
+// claimOf returns which condition of an object says of its newest generation that it serves, or nothing.
+func claimOf(o *object) string {
+	if g, ok := value(o, "status", "observedGeneration").(int64); ok && g != o.GetGeneration() {
+		return ""
+	}
+	for _, name := range claims {
+		condition := conditionsOf(o)[name]
+		if g, ok := condition["observedGeneration"].(int64); condition["status"] == "True" && (!ok || g == o.GetGeneration()) {
+			return name
+		}
+	}
+	return ""
+}
+
+// serves reports whether an object has all its replicas, of its newest generation. One without replicas does.
+func serves(o *object) bool {
+	desired, ok := value(o, "spec", "replicas").(int64)
+	if observed, has := value(o, "status", "observedGeneration").(int64); has && observed < o.GetGeneration() {
+		return false
+	}
+	return !ok || number(o, "status", "availableReplicas") >= desired || number(o, "status", "readyReplicas") >= desired
+}
+
+// recordResponse remembers which writes are refused, and which for ever. The lock is held.
+func (w *walk) recordResponse(r *request, err error) {
+	if !r.IsWrite() || !isWork(r.Resource) || r.Subresource != "" {
+		return
+	}
+	if err == nil || apierrors.IsInvalid(err) {
+		w.rejected[r.about] = err != nil
+	}
+	switch status, isStatus := err.(apierrors.APIStatus); {
+	case err == nil:
+		delete(w.refused, r.about)
+	case isStatus && !slices.Contains([]int32{http.StatusConflict, http.StatusNotFound, http.StatusTooManyRequests}, status.Status().Code):
+		w.refused[r.about] = refusal{time.Now(), fmt.Sprintf("%s: %v", r, err)}
+	}
+}

@@ -1,0 +1,266 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// knowledge is what an instance could know, from the responses and events that it got. The lock of the walk guards it.
+type knowledge struct {
+	identity string
+	leads    bool
+	since    time.Time     // since when leads is so
+	renewed  time.Time     // when the last request that renewed the Lease was sent
+	valid    time.Duration // how long after that others respect the Lease
+	objects  map[reference]known
+	byUID    map[types.UID]reference
+	absent   map[types.UID]time.Time // since when it knows that an object is gone: there may be another one of its name
+	acked    map[reference]string    // the resourceVersion in the response to the instance's last write
+	deleted  map[types.UID]time.Time // when the response came that says that the instance has deleted it
+	failures map[series]failures
+	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
+	answered map[string]answer    // the last response, by what it was about
+	open     map[*apiserver.Request]*request
+	counts   map[string]int // of requests and events, for their ids
+}
+
+// known is an object that an instance has seen.
+type known struct {
+	object *object
+	since  time.Time
+	gone   bool // It was seen to be gone.
+	isRead bool // It is what a request was answered with, not an event.
+}
+
+// answer is when a response came, and when the program had decided to send the request.
+type answer struct{ at, decided time.Time }
+
+// before reports whether an instance certainly knew something when it decided to send a request. What it has read for that, it knew.
+func (k known) before(r *request) bool {
+	return k.since.Before(r.decided) || k.isRead && !k.since.After(r.Sent)
+}
+
+func (k known) uid() types.UID {
+	if k.object == nil {
+		return ""
+	}
+	return k.object.GetUID()
+}
+
+// series are the requests that a program repeats until one succeeds.
+type series struct{ use, about string }
+
+func (r *request) series() series { return series{useOf(r.Request), r.about} }
+
+// failures are those of a series of requests, writes that were in vain included, and the first one after those that was not.
+type failures struct {
+	n           int
+	first, last time.Time
+	anyVain     bool
+}
+
+func (f failures) and(isVain bool) failures {
+	now := time.Now()
+	if f.n == 0 {
+		f.first = now
+	}
+	return failures{f.n + 1, f.first, now, isVain}
+}
+
+const (
+	// retryDelay is the first one of client-go's and controller-runtime's rate limiters. It doubles, up to maxRetryDelay.
+	retryDelay, maxRetryDelay = 5 * time.Millisecond, 1000 * time.Second
+)
+
+// until returns until when a program may wait for the next try. A delay that doubles is about as long as all before together.
+func (f failures) until() time.Time {
+	if f.n == 0 {
+		return time.Time{}
+	}
+	return f.last.Add(min(maxRetryDelay, max(retryDelay<<min(f.n, 20), f.last.Sub(f.first))))
+}
+
+func newKnowledge() knowledge {
+	return knowledge{
+		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
+		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{},
+		open: map[*apiserver.Request]*request{}, counts: map[string]int{},
+	}
+}
+
+// request is a request of an instance, with what the walk knows of it.
+type request struct {
+	*apiserver.Request
+	ref     reference
+	body    *object   // nil if it has no object
+	about   string    // the users' object that it is about, as far as the instance could know
+	decided time.Time // when the program decided to send it: before it sent those of which it used the responses
+	due     time.Time // until when the program may have waited before: see failures
+	isVain  bool      // It is a write that has changed nothing, or what admission or another client has changed or undone.
+}
+
+// newRequest returns what is known of a request. The lock is held.
+func (i *instance) newRequest(r *apiserver.Request) *request {
+	q := &request{Request: r, ref: reference{r.Resource, r.Key()}, decided: r.Sent, isVain: r.IsWrite()}
+	hasObject := r.Verb == "create" || r.Verb == "update" || r.Verb == "patch" && r.PatchType != types.JSONPatchType
+	if hasObject && (r.Resource != leases || i.identity == "") {
+		q.body, _ = r.Object() // The API server refuses what is none.
+	}
+	if before, ok := i.again[i.sameAgain(r)]; ok {
+		q.decided = before // The program has not decided anew.
+		delete(i.again, i.sameAgain(r))
+	}
+	o := i.objects[q.ref].object
+	if r.Verb == "create" {
+		o = q.body
+	}
+	q.about = i.walk.aboutObject(q.ref, o)
+	if last := i.answered[q.about]; last.at.Equal(r.Sent) && last.decided.Before(q.decided) {
+		q.decided = last.decided
+	}
+	for of, f := range i.failures {
+		if until := f.until(); of.about == q.about && until.After(q.due) && !i.walk.hasNews(q, f.last.Add(reactionTime)) {
+			q.due = until
+		}
+	}
+	return q
+}
+
+// reactionTime is how long others take to react to a write: to undo it, or to roll it out.
+const reactionTime = 2 * time.Second
+
+// hasNews reports whether something has happened since a time that a program has to react to. What others do to an object that is to be deleted
+// is no reason to try that again. The lock is held.
+func (w *walk) hasNews(r *request, since time.Time) bool {
+	if r.Verb == "delete" {
+		return w.specAt[r.about].After(since)
+	}
+	return w.news[r.about].After(since) || w.news[r.ref.String()].After(since)
+}
+
+func (i *instance) sameAgain(r *apiserver.Request) string { return r.String() + string(r.Body) }
+
+// withoutBody returns what is kept of a request.
+func (r *request) withoutBody() *request {
+	inner := *r.Request
+	inner.Body = nil
+	return &request{Request: &inner, ref: r.ref, about: r.about, decided: r.decided, due: r.due}
+}
+
+// learn records an object, unless a newer one is known: a response may be late. The lock is held.
+func (i *instance) learn(resource schema.GroupResource, o *object, isRead bool) {
+	ref := reference{resource, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
+	k := i.objects[ref]
+	switch last := k.object; {
+	case version(last) == version(o) && !k.gone:
+		k.isRead = k.isRead || isRead
+		i.objects[ref] = k
+	case version(last) < version(o):
+		if last != nil && last.GetUID() != o.GetUID() {
+			i.isAbsent(last.GetUID())
+		}
+		i.objects[ref] = known{o, time.Now(), false, isRead}
+		i.byUID[o.GetUID()] = ref
+	}
+}
+
+// version returns the resourceVersion of an object that the API server has, and 0 for nil.
+func version(o *object) int64 {
+	v, _ := strconv.ParseInt(text(o, "metadata", "resourceVersion"), 10, 64)
+	return v
+}
+
+// knowsGone returns since when an instance knows that the object of a UID is gone or being deleted. The lock is held.
+func (i *instance) knowsGone(uid types.UID) (k known, isGone bool) {
+	k = i.objects[i.byUID[uid]]
+	if since, isAbsent := i.absent[uid]; isAbsent {
+		return known{since: since}, true
+	}
+	return k, k.object != nil && k.object.GetUID() == uid && k.object.GetDeletionTimestamp() != nil
+}
+
+// isAbsent notes that an instance knows that an object is gone. The lock is held.
+func (i *instance) isAbsent(uid types.UID) {
+	if _, ok := i.absent[uid]; !ok {
+		i.absent[uid] = time.Now()
+	}
+}
+
+// learnResponse records a response that the instance gets. The lock is held.
+func (i *instance) learnResponse(r *request, result *object, err error) {
+	if !errors.Is(err, context.Canceled) {
+		delete(i.open, r.Request) // What was cancelled may still be applied.
+	}
+	i.answered[r.about] = answer{time.Now(), r.decided}
+	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
+		i.again[i.sameAgain(r.Request)] = r.decided
+	}
+	switch {
+	case r.Resource == leases:
+		i.observeLease(r, result, err)
+		return
+	case !isWork(r.Resource) || r.Verb == "watch":
+		return
+	case err == nil && !r.isVain && !i.failures[r.series()].anyVain:
+		delete(i.failures, r.series())
+	case r.Verb != "list":
+		i.failures[r.series()] = i.failures[r.series()].and(r.isVain)
+	}
+	switch {
+	case err == nil && r.Verb == "delete":
+		if uid := text(result, "details", "uid"); uid != "" { // There is none if a finalizer holds it.
+			i.deleted[types.UID(uid)] = time.Now()
+		}
+	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
+	case r.Verb == "list":
+		items, _ := result.Object["items"].([]any)
+		for _, item := range items {
+			i.learn(r.Resource, &object{Object: item.(map[string]any)}, false) // It may have no kind.
+		}
+	default:
+		i.learn(r.Resource, result, r.Verb == "get")
+		if r.IsWrite() {
+			i.acked[r.ref] = result.GetResourceVersion()
+		}
+	}
+}
+
+// learnEvent records an event that the instance gets. The lock is held.
+func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventType, o *object) {
+	switch event {
+	case watch.Added, watch.Modified:
+		i.learn(resource, o, false)
+	case watch.Deleted:
+		ref := i.walk.referenceTo(o)
+		i.isAbsent(o.GetUID())
+		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true, false}, ref
+	}
+}
+
+// observeLease records what a response for the Lease says, if anything. The lock is held.
+func (i *instance) observeLease(r *request, lease *object, err error) {
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return
+	}
+	leads := err == nil && i.identity != "" && holderOf(lease) == i.identity
+	if leads != i.leads {
+		i.leads, i.since = leads, time.Now()
+	}
+	if leads && r.IsWrite() {
+		i.renewed, i.valid = r.Sent, time.Duration(number(lease, "spec", "leaseDurationSeconds"))*time.Second
+	}
+}
+
+func holderOf(lease *object) string { return text(lease, "spec", "holderIdentity") }

@@ -1,0 +1,237 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// maxOrders is in how many orders the users' objects are created, until one leads to the same end.
+	maxOrders = 6
+	// orderDelay is how long after each other they are created, and electionTime how long a program may take to begin.
+	orderDelay, electionTime = 5 * time.Second, 30 * time.Second
+)
+
+// compare judges SameEnd: it gives fresh clusters the users' objects as they are in the end, and compares what becomes of them. First come,
+// first served: what owns something after the walk, and not in a fresh cluster, comes earlier in the next one.
+func (w *walk) compare() {
+	w.lock.Lock()
+	all := Cluster{w}.filter(func(reference, *object) bool { return true })
+	w.lock.Unlock()
+	order := w.inOrder(all)
+	var difference string
+	for range maxOrders {
+		fresh := w.freshCluster(all, order)
+		if broken := fresh.fatal(); broken != nil {
+			w.violated(SameEnd, "in a fresh cluster: %s", broken)
+			return
+		}
+		w.judgeCopies(fresh)
+		var earlier string
+		if difference, earlier = w.differsFrom(fresh); difference == "" || earlier == "" {
+			break
+		}
+		n := slices.IndexFunc(order, func(o *object) bool { return nameOfOwner(o) == earlier })
+		if n <= 0 {
+			break
+		}
+		order = slices.Insert(slices.Delete(slices.Clone(order), n, n+1), 0, order[n])
+	}
+	if difference != "" {
+		w.violated(SameEnd, "%s", difference)
+	}
+}
+
+// inOrder returns the users' objects: those that own something come first.
+func (w *walk) inOrder(all []*object) (order []*object) {
+	owning := map[types.UID]int{}
+	for _, o := range all {
+		for _, ref := range o.GetOwnerReferences() {
+			owning[ref.UID] = -1
+		}
+		if w.isUsers(w.referenceTo(o).GroupResource) {
+			order = append(order, o)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *object) int { return owning[a.GetUID()] - owning[b.GetUID()] })
+	return order
+}
+
+// freshCluster returns a cluster that got what belongs to nobody, and then the users' objects in an order.
+func (w *walk) freshCluster(all, order []*object) *walk {
+	fresh := newWalk(w.tester, script{})
+	fresh.judges = nil // It is there to compare with.
+	fresh.begin(1, nil)
+	defer fresh.end()
+	fresh.sleep(electionTime)
+	uids := map[types.UID]bool{}
+	for _, o := range all {
+		uids[o.GetUID()] = true
+	}
+	for _, o := range all {
+		isOwned := slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] })
+		created := w.created[o.GetUID()]
+		isTheirs := created != nil && len(created.GetOwnerReferences()) == 0
+		if !w.isUsers(w.referenceTo(o).GroupResource) && !isOwned && !isTheirs {
+			fresh.create(asNew(o))
+		}
+	}
+	for _, o := range order {
+		fresh.sleep(orderDelay)
+		fresh.create(asNew(o))
+	}
+	fresh.settle()
+	return fresh
+}
+
+// fatal returns the broken promise without which a walk cannot go on, or nil.
+func (s *story) fatal() *violation {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, promise := range fatal {
+		if s.broken[promise] != nil {
+			return s.broken[promise]
+		}
+	}
+	return nil
+}
+
+// differsFrom returns in what a fresh cluster differs, and an owner that owns something only here.
+func (w *walk) differsFrom(fresh *walk) (difference, earlier string) {
+	set := maps.Clone(w.set)
+	maps.Copy(set, fresh.set)
+	here, there := w.endState(set), fresh.endState(set)
+	keys := maps.Clone(here)
+	maps.Copy(keys, there)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		a, b := here[key], there[key]
+		what := differing(a.fields, b.fields)
+		if what == "" || a.isByDesign || b.isByDesign {
+			continue
+		}
+		if difference == "" {
+			difference = key + ": " + what
+		}
+		for _, owner := range a.owners {
+			if !slices.Contains(b.owners, owner) && earlier == "" {
+				earlier = owner
+			}
+		}
+	}
+	return difference, earlier
+}
+
+// differing tells in which fields an object differs, or that it is only in one of two clusters.
+func differing(walked, fresh map[string]string) string {
+	switch {
+	case walked == nil:
+		return "after the walk it does not exist, and in a fresh cluster it does"
+	case fresh == nil:
+		return "after the walk it exists, and in a fresh cluster it does not"
+	}
+	var parts []string
+	names := maps.Clone(walked)
+	maps.Copy(names, fresh)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if a, b := walked[name], fresh[name]; a != b {
+			parts = append(parts, fmt.Sprintf("%s is %q, and in a fresh cluster %q", name, a, b))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// end is what of an object is compared: its fields, and its owners by kind and name.
+type end struct {
+	fields     map[string]string
+	owners     []string
+	isByDesign bool // It depends on the path by design.
+}
+
+func nameOfOwner(o *object) string { return o.GetKind() + " " + o.GetName() }
+
+// endState returns the objects without what depends on the path: UIDs, versions, times, generations and generated names. Of what the program
+// has created, only the fields that it has set count.
+func (w *walk) endState(set map[fieldOf]bool) map[string]end {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	byUID, replaced := map[types.UID]*object{}, []string{}
+	all := Cluster{w}.filter(func(reference, *object) bool { return true })
+	for _, o := range all {
+		byUID[o.GetUID()] = o
+		replaced = append(replaced, string(o.GetUID()), "<UID of "+nameOfOwner(o)+">")
+	}
+	uids := strings.NewReplacer(replaced...)
+	state := map[string]end{}
+	for _, o := range all {
+		normal, its := o.DeepCopy(), end{fields: map[string]string{}}
+		var owners []*object
+		for _, ref := range o.GetOwnerReferences() {
+			if owner := byUID[ref.UID]; owner != nil {
+				owners, its.owners = append(owners, owner), append(its.owners, nameOfOwner(owner))
+			}
+		}
+		its.isByDesign = w.ByDesign != nil && w.ByDesign(normal, owners)
+		for _, f := range w.comparedFields(normal, set) {
+			its.fields[f.name] = uids.Replace(f.text())
+		}
+		state[w.endKey(o, state)] = its
+	}
+	return state
+}
+
+// endKey returns what identifies an object in clusters in which generated names differ.
+func (w *walk) endKey(o *object, state map[string]end) string {
+	ref := w.referenceTo(o)
+	first := fmt.Sprintf("%s %s/%s", ref.Resource, ref.Namespace, ref.Name)
+	if generated := o.GetGenerateName(); generated != "" {
+		first = fmt.Sprintf("%s %s/%s*", ref.Resource, ref.Namespace, generated)
+	}
+	key := first
+	for n := 2; state[key].fields != nil; n++ {
+		key = fmt.Sprintf("%s (%d)", first, n)
+	}
+	return key
+}
+
+// isGeneration reports whether a field of a status is an observed generation.
+func isGeneration(name string) bool { return strings.HasSuffix(name, ".observedGeneration") }
+
+// comparedFields returns the fields of an object that are compared.
+func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field) {
+	ref := w.referenceTo(o)
+	isUsers := w.isUsers(ref.GroupResource)
+	for _, f := range fieldsOf(o) {
+		if isUsers && !strings.HasPrefix(f.name, "metadata.") || set[fieldOf{ref.GroupResource, f.name}] {
+			compared = append(compared, f)
+		}
+	}
+	var owners []string
+	for _, owner := range o.GetOwnerReferences() {
+		owners = append(owners, fmt.Sprintf("%s %s, controller %t", owner.Kind, owner.Name, owner.Controller != nil && *owner.Controller))
+	}
+	compared = append(compared, field{name: "metadata.ownerReferences", value: strings.Join(owners, "; ")})
+	compared = append(compared, field{name: "metadata.finalizers", value: strings.Join(o.GetFinalizers(), " ")})
+	if !isUsers {
+		return compared
+	}
+	for _, f := range statusFieldsOf(o) {
+		text, _ := f.value.(string)
+		switch _, err := time.Parse(time.RFC3339, text); {
+		case err == nil:
+			f.value = "<time>"
+		case isGeneration(f.name) && f.value == o.GetGeneration():
+			f.value = "<generation>"
+		}
+		compared = append(compared, f)
+	}
+	return compared
+}

@@ -1,0 +1,67 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// manyObjects is how many objects a program finds when it starts.
+const manyObjects = 200
+
+// lastOfMany is the number of the one that comes last in a list.
+const lastOfMany = 99
+
+// probeMany judges whether a change of one object waits for many others.
+func probeMany(w *walk) {
+	for n := range w.Instances {
+		w.current(n).stop(true)
+	}
+	w.tell(user, fmt.Sprintf("creates %d objects while no instance runs; each request takes 200ms", manyObjects))
+	for n := range manyObjects {
+		w.create(w.newMany(n))
+	}
+	w.delayRequests(200*time.Millisecond, func(*apiserver.Request) bool { return true })
+	since := time.Now()
+	isMany := func(r *request) bool { return r.IsWrite() && strings.HasPrefix(r.ref.Name, manyPrefix) }
+	for len(w.requested(since, isMany)) == 0 {
+		if time.Since(since) > convergenceTimeout || w.isEnded() {
+			return
+		}
+		w.sleep(100 * time.Millisecond)
+	}
+	since = time.Now()
+	ref, _ := w.deleteTheirs("the others wait")
+	changed := w.changeSpec(w.newMany(lastOfMany))
+	w.sleep(10 * time.Second)
+	done := len(w.requested(since, isMany))
+	w.sleep(5 * time.Minute)
+	for _, is := range []func(r *request) bool{
+		func(r *request) bool { return r.IsWrite() && r.ref == ref }, func(r *request) bool { return r.IsWrite() && r.about == changed },
+	} {
+		if made := w.requested(since, is); done > 10 && len(made) > 0 && made[0].Sent.Sub(since) > 10*time.Second {
+			w.violated(NotLast, "%s of %s comes after %s, behind %d objects", made[0], made[0].Client, made[0].Sent.Sub(since), manyObjects)
+		}
+	}
+}
+
+const manyPrefix = "many-"
+
+// newMany returns one of many objects of a kind, with names of its own.
+func (w *walk) newMany(n int) *object {
+	k := w.kinds[0]
+	o := k.newObject(fmt.Sprint(manyPrefix, n), metav1.NamespaceDefault, n, 0)
+	for _, l := range k.leaves {
+		if k.isName(l) {
+			setField(o, o.GetName(), l.path...)
+		}
+	}
+	return o
+}

@@ -1,0 +1,91 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// probeFormerOwner creates an object again while what the former one has left is not collected, and changes both.
+func probeFormerOwner(w *walk) {
+	refs := w.owned()
+	if len(refs) == 0 {
+		return
+	}
+	owner := w.controllerOf(refs[0])
+	if owner == nil || len(owner.GetFinalizers()) > 0 || w.user.Delete(owner, metav1.DeleteOptions{}) != nil {
+		return
+	}
+	again := asNew(owner)
+	w.create(again)
+	w.tell(user, "deletes and creates again "+describe(again)+"; "+w.stopControllers(forever))
+	w.sleep(soonTime)
+	w.changeSpec(again)
+	w.changeOwned(refs[0])
+	w.sleep(time.Minute)
+	w.server.ClearRules()
+}
+
+// renamedName is the name that probeRenamed gives what an object of a user is about.
+const renamedName = "renamed"
+
+// probeRenamed changes a name in an object of a user and, once the program has created something of the new name, changes it back. The program
+// does not see that, and may go on to delete what has the old name.
+func probeRenamed(w *walk) {
+	for _, ref := range w.owned() {
+		owner := w.controllerOf(ref)
+		if owner == nil || !w.rename(owner) {
+			continue
+		}
+		before := len(w.ownedBy(owner))
+		for since := time.Now(); len(w.ownedBy(owner)) == before; {
+			if w.sleep(10 * time.Millisecond); time.Since(since) > soonTime || w.isEnded() {
+				return
+			}
+		}
+		for n := range w.Instances {
+			w.current(n).Hold(w.referenceTo(owner).GroupResource, 3*soonTime)
+		}
+		w.tell(user, w.change(w.referenceTo(owner), becomes(owner))+"; no watch shows that")
+		w.sleep(time.Minute)
+		return
+	}
+}
+
+// rename changes the first name in an object of a user, and reports whether it has one.
+func (w *walk) rename(owner *object) bool {
+	ref := w.referenceTo(owner)
+	for _, k := range w.kinds {
+		for _, l := range k.leaves {
+			if k.GroupResource() == ref.GroupResource && k.isName(l) && value(owner, l.path...) != nil {
+				w.tell(user, w.change(ref, func(o *object) string {
+					setField(o, renamedName, l.path...)
+					return "changes"
+				}))
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *walk) ownedBy(owner *object) []*object {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return Cluster{w}.ControlledBy(owner)
+}
+
+// controllerOf returns the object of a user that controls an object, or nil.
+func (w *walk) controllerOf(ref reference) *object {
+	for _, k := range w.kinds {
+		for _, o := range w.server.List(k.GroupResource(), ref.Namespace) {
+			if found := w.get(ref); found != nil && metav1.IsControlledBy(found, o) {
+				return o
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+func newTestTester(t *testing.T, config Config) *tester {
+	t.Helper()
+	config.CRDs, config.Examples = []string{"testdata/crd.yaml"}, []string{"testdata/examples.yaml"}
+	config.Instances, config.Objects = 1, 3
+	all, err := newTester(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// steps returns steps about the first object, a second after each other: "create/3" is the action create with the argument 3.
+func steps(t *testing.T, names ...string) (list []step) {
+	t.Helper()
+	actions := map[string]*action{}
+	for _, a := range slices.Concat(pointers(userActions), pointers(programActions), pointers(faultActions), pointers(longFaults)) {
+		actions[a.name] = a
+	}
+	for _, name := range names {
+		s := step{after: time.Second}
+		name, argument, _ := strings.Cut(name, "/")
+		_, _ = fmt.Sscan(argument, &s.argument) // Without one, it is 0.
+		if s.action = actions[name]; s.action == nil {
+			t.Fatalf("no action %s", name)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func probeOf(name string) []*probe {
+	all := slices.Concat(pointers(shortProbes), pointers(longProbes))
+	return all[slices.IndexFunc(all, func(p *probe) bool { return p.name == name }):][:1]
+}
+
+// TestBrokenPromises has controllers of which each breaks a promise, and walks in which that is noticed.
+func TestBrokenPromises(t *testing.T) {
+	create := steps(t, "create")
+	const longest = 65520 // the argument of a fault that lasts as long as possible
+	refuseAndChange := []string{"create", fmt.Sprint("refuse/", longest), "change/16", "deleteTheirs"}
+	for promise, test := range map[Promise]struct {
+		change func(c *widgetController)
+		script script
+	}{
+		LeaderWrites: {func(c *widgetController) { c.elects, c.writesAsStandby = true, true }, script{steps: create}},
+		LeaseLast: {func(c *widgetController) { c.elects, c.releases = true, true },
+			script{steps: create, probes: probeOf("a termination while a write is open")}},
+		OwnObjects: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil {
+					configMap = configMap.DeepCopy()
+					configMap.SetOwnerReferences(newConfigMap(widget).GetOwnerReferences())
+				}
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", "replace", "change/16")}},
+		LivingOwners: {func(c *widgetController) { c.ignoresDeletion = true }, script{steps: steps(t, "create", "hold", "delete", "deleteTheirs")}},
+		OwnFields: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap == nil {
+					return c.createOrUpdate(ctx, widget, configMap)
+				}
+				return c.configMaps.Update(ctx, newConfigMap(widget), metav1.UpdateOptions{})
+			}
+		}, script{steps: steps(t, "create", "annotateTheirs")}},
+		BoundedWork: {func(c *widgetController) { c.retry = func(c *widgetController, key string) { c.queue.Add(key) } },
+			script{steps: steps(t, refuseAndChange...)}},
+		Pace: {nil, script{steps: create, probes: probeOf("an hour of undone writes")}},
+		Soon: {func(c *widgetController) {
+			c.retry = func(c *widgetController, key string) { c.queue.AddAfter(key, 150*time.Second) }
+		}, script{steps: steps(t, refuseAndChange...)}},
+		Silence: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				_, _ = c.widgets.Get(ctx, widget.GetName(), metav1.GetOptions{})
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: create}},
+		Restart: {func(c *widgetController) {
+			started := false
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil && !started {
+					started = true
+					return c.configMaps.Update(ctx, touched(configMap), metav1.UpdateOptions{})
+				}
+				started = true
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: create}},
+		SameEnd: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil {
+					return configMap, nil
+				}
+				return c.createOrUpdate(ctx, widget, nil)
+			}
+		}, script{steps: steps(t, "create", "change/16", "change/32")}},
+		Generations: {func(c *widgetController) {
+			c.syncStatus = func(c *widgetController, ctx context.Context, widget, configMap *object) error {
+				if widget.GetGeneration() > 1 {
+					return nil
+				}
+				return c.reportReady(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", "change/16", "change/32")}},
+		TransitionTimes: {func(c *widgetController) { c.transition = "2020-01-01T00:00:00Z" }, script{steps: create}},
+		Truth: {func(c *widgetController) {
+			c.syncStatus = func(c *widgetController, ctx context.Context, widget, _ *object) error {
+				return c.reportReady(ctx, widget, widget)
+			}
+		}, script{steps: create, long: &steps(t, "policy")[0], meanwhile: steps(t, "deleteTheirs")}},
+		Deletion: {func(c *widgetController) {
+			c.syncStatus = func(c *widgetController, ctx context.Context, widget, configMap *object) error {
+				if len(widget.GetFinalizers()) == 0 {
+					changed := widget.DeepCopy()
+					changed.SetFinalizers([]string{"example.com/widget"})
+					_, err := c.widgets.Update(ctx, changed, metav1.UpdateOptions{})
+					return err
+				}
+				return c.reportReady(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", "delete")}},
+		Health: {func(c *widgetController) {
+			c.syncStatus = func(_ *widgetController, ctx context.Context, _, _ *object) error {
+				klog.FromContext(ctx).Error(nil, "Observed a panic")
+				return nil
+			}
+		}, script{steps: create}},
+		NoResync: {func(c *widgetController) { c.onDeletion = func(*widgetController, any) {} },
+			script{steps: create, probes: probeOf("a deletion that no watch sees")}},
+		FreshDelay: {func(c *widgetController) { c.forget = func(*widgetController, string) {} },
+			script{steps: create, probes: probeOf("an error after a success")}},
+		SoonAfterErrors: {func(c *widgetController) {
+			c.resync = 0
+			c.retry = func(c *widgetController, key string) { c.queue.AddAfter(key, 40*time.Minute) }
+		}, script{steps: create, probes: probeOf("an hour of errors")}},
+		OwnPause: {func(c *widgetController) {
+			c.resync, c.onDeletion = 0, func(*widgetController, any) {}
+		}, script{steps: create, probes: probeOf("changes that are refused, and then a deletion")}},
+		Terminates: {func(c *widgetController) { c.lingers = time.Minute }, script{steps: create, probes: probeOf("a termination while lists are refused")}},
+		NotLast:    {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
+		NewSpec: {func(c *widgetController) { c.delay = time.Minute },
+			script{steps: create, probes: probeOf("changes that are refused, and then a new spec")}},
+		FreshSpec: {nil, script{steps: create, probes: probeOf("changes that fail, and then a new spec")}},
+		FreshPause: {func(c *widgetController) { c.delay = time.Minute },
+			script{steps: create, probes: probeOf("an hour of undone writes")}},
+		Unseen: {nil, script{steps: create, probes: probeOf("a creation that no watch sees")}},
+		FreshOwners: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil && len(configMap.GetAnnotations()) > 0 {
+					return nil, c.configMaps.Delete(ctx, configMap.GetName(), metav1.DeleteOptions{})
+				}
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", fmt.Sprint("holdWatch/", longest+5), "change/16", "annotateTheirs")}}, // of Widgets
+		OwnWrites: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				result, err := c.createOrUpdate(ctx, widget, configMap)
+				if configMap == nil && err == nil {
+					_, err = c.createOrUpdate(ctx, widget, nil)
+				}
+				return result, err
+			}
+		}, script{steps: create}},
+		NoTwins: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, _ *object) (*object, error) {
+				configMap := newConfigMap(widget)
+				configMap.SetName("")
+				configMap.SetGenerateName(widget.GetName() + "-")
+				return c.configMaps.Create(ctx, configMap, metav1.CreateOptions{})
+			}
+		}, script{steps: steps(t, "create", "annotate")}},
+		FreshWrites: {func(c *widgetController) {
+			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+				if configMap != nil {
+					configMap = configMap.DeepCopy()
+					configMap.SetResourceVersion("")
+				}
+				return c.createOrUpdate(ctx, widget, configMap)
+			}
+		}, script{steps: steps(t, "create", fmt.Sprint("holdWatch/", longest+1), "annotateTheirs", "change/16", "change/32")}},
+	} {
+		t.Run(string(promise), func(t *testing.T) {
+			t.Parallel()
+			testBroken(t, promise, test.change, test.script)
+		})
+	}
+}
+
+// testBroken walks with a controller that breaks a promise.
+func testBroken(t *testing.T, promise Promise, change func(c *widgetController), s script) {
+	t.Helper()
+	all := newTestTester(t, Config{Program: newWidgetController(change), Strict: strictPromises})
+	if promise == LeaderWrites {
+		all.Instances = 2
+	}
+	var w *walk
+	for range 10 { // A resync may come just while a probe waits for a correction without one.
+		w = newWalk(all, s)
+		w.stopAt = promise
+		w.inBubble(t)
+		if w.broken[promise] != nil {
+			break
+		}
+	}
+	if w.broken[promise] == nil {
+		t.Fatalf("%q is not broken, but %v\n%s", promise, slices.Collect(maps.Values(w.broken)), join(w.lines))
+	}
+	if tale := w.broken[promise].tale(); !strings.HasSuffix(tale, w.broken[promise].String()) {
+		t.Errorf("the story is:\n%s", tale)
+	}
+}
+
+// TestFormerOwner has a controller that changes what the former Widget of the same name has left.
+func TestFormerOwner(t *testing.T) {
+	testBroken(t, OwnObjects, func(c *widgetController) { c.byName = true },
+		script{steps: steps(t, "create", "noControllers/65520", "recreate/33", "recreate/65")})
+}
+
+// touched is a ConfigMap that a program has changed for no reason.
+func touched(configMap *object) *object {
+	changed := configMap.DeepCopy()
+	setField(changed, time.Now().String(), "data", "touched")
+	return changed
+}
+
+// TestNoFalseAlarm walks with a controller that keeps all promises but those that need more than a queue and caches.
+func TestNoFalseAlarm(t *testing.T) {
+	all := newTestTester(t, Config{Program: newWidgetController(nil), Exempt: []Promise{Pace, NotLast}})
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := all.walk(t, all.newScript(seed), "")
+			for _, v := range w.broken {
+				t.Errorf("%s\n%s", v, v.tale())
+			}
+		})
+	}
+}
+
+// TestEnds has programs that end.
+func TestEnds(t *testing.T) {
+	for want, program := range map[string]Program{
+		"health: instance-1 ends with the error <nil>":  func(context.Context, *rest.Config) error { return nil },
+		"health: instance-1 ends with the error failed": func(context.Context, *rest.Config) error { return errors.New("failed") },
+	} {
+		w := newWalk(newTestTester(t, Config{Program: program}), script{})
+		w.calmSince = time.Time{}.Add(1)
+		w.inBubble(t)
+		if v := w.broken[Health]; v == nil || v.String() != want {
+			t.Errorf("the broken promise is %v, want %s", v, want)
+		}
+	}
+}
+
+func TestLeftover(t *testing.T) {
+	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, _ *rest.Config) error {
+		go func() { select {} }()
+		<-ctx.Done()
+		return nil
+	}}), script{})
+	w.inBubble(t)
+	if v := w.broken[Health]; v == nil || !strings.Contains(v.what, "TestLeftover") {
+		t.Errorf("the broken promise is %v, and does not name the goroutine that is left", v)
+	}
+}
+
+func TestCopies(t *testing.T) {
+	w := newWalk(newTestTester(t, Config{}), script{})
+	w.server = apiserver.New(w.registry, apiserver.Options{})
+	newSample := func(size, other int64) sample {
+		widget := &object{Object: map[string]any{"status": map[string]any{"size": size, "constant": int64(1), "observedGeneration": size}}}
+		widget.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
+		deployment := &object{Object: map[string]any{"status": map[string]any{"replicas": other, "constant": int64(1), "desired": int64(3)}}}
+		deployment.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+		return sample{object: widget, its: []*object{deployment}}
+	}
+	copies := w.findCopies([]sample{newSample(2, 2), newSample(3, 3)})
+	want := map[copied]bool{{
+		fieldOf{widgets.GroupResource(), "status.size"}, fieldOf{appsv1.Resource("deployments"), "status.replicas"},
+	}: true}
+	if !reflect.DeepEqual(copies, want) {
+		t.Errorf("findCopies() = %v, want %v", copies, want)
+	}
+	if name, _ := w.wrongCopy(newSample(4, 4), copies); name != "" {
+		t.Errorf("%s is said to be wrong", name)
+	}
+	if name, n := w.wrongCopy(newSample(4, 5), copies); name != "status.size" || n != 4 {
+		t.Errorf("wrongCopy() = %q, %d", name, n)
+	}
+}
+
+func TestScriptFollowsFromSeed(t *testing.T) {
+	all := newTestTester(t, Config{})
+	a := all.newScript(1)
+	if again := all.newScript(1).steps; !slices.Equal(again, a.steps) {
+		t.Errorf("the steps are %v, and then %v", a.steps, again)
+	}
+	if slices.Equal(all.newScript(2).steps, a.steps) {
+		t.Errorf("two seeds have the same steps: %v", a.steps)
+	}
+	for n := range 1000 {
+		id, r := fmt.Sprint("request ", n), &apiserver.Request{Verb: "get"}
+		if x, y := a.requestFault(id, r), a.requestFault(id, r); x.what != y.what {
+			t.Errorf("the fault of a request is %q, and then %q", x.what, y.what)
+		}
+	}
+}
+
+func TestMinimize(t *testing.T) {
+	var list []int
+	for i := range 100 {
+		list = append(list, i)
+	}
+	got := minimize(list, func(rest []int) bool { return slices.Contains(rest, 17) && slices.Contains(rest, 80) })
+	if want := []int{17, 80}; !reflect.DeepEqual(got, want) {
+		t.Errorf("minimize() = %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,200 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// userKind is a kind whose objects users create, change and delete.
+type userKind struct {
+	*apiserver.Resource
+	examples []*object
+	leaves   []leaf
+}
+
+// leaf is a field that users change, with its schema.
+type leaf struct {
+	path     []string
+	schema   map[string]any
+	required bool
+}
+
+// kindsOf returns the kinds of the users' objects: those of custom resources or, if there are none, of all examples. others are the examples
+// that are there from the beginning.
+func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKind, others []*object, err error) {
+	isCustom := func(o *object) bool {
+		r := registry.ForKind(o.GroupVersionKind().GroupKind())
+		return r != nil && r.IsCustom
+	}
+	anyCustom := slices.ContainsFunc(examples, isCustom)
+	for _, o := range examples {
+		r := registry.ForKind(o.GroupVersionKind().GroupKind())
+		switch i := slices.IndexFunc(kinds, func(k *userKind) bool { return k.Resource == r }); {
+		case r == nil:
+			return nil, nil, fmt.Errorf("%s %s is an example of a kind that no CRD defines: add its CRD", o.GroupVersionKind(), o.GetName())
+		case anyCustom && !r.IsCustom:
+			others = append(others, o)
+		case i >= 0:
+			kinds[i].examples = append(kinds[i].examples, o)
+		default:
+			kinds = append(kinds, &userKind{Resource: r, examples: []*object{o}})
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, nil, errors.New("there is no example of what users create: add one")
+	}
+	for _, k := range kinds {
+		k.leaves = k.findLeaves()
+	}
+	return kinds, others, nil
+}
+
+// findLeaves returns the fields that users change: those of the schema or, of a built-in kind, those of the example.
+func (k *userKind) findLeaves() (leaves []leaf) {
+	if k.IsCustom {
+		return leavesOf(k.Schema, nil)
+	}
+	for _, f := range fieldsOf(k.examples[0]) {
+		path := strings.Split(f.name, ".")
+		if path[0] == "spec" && !strings.ContainsAny(f.name, "[") {
+			leaves = append(leaves, leaf{path: path, schema: schemaOf(f.value), required: true})
+		}
+	}
+	return leaves
+}
+
+// schemaOf returns a schema for the values of a field of which there is no other.
+func schemaOf(v any) map[string]any {
+	switch v.(type) {
+	case int64:
+		return map[string]any{"type": "integer"}
+	case bool:
+		return map[string]any{"type": "boolean"}
+	}
+	return map[string]any{"type": "string"}
+}
+
+// leavesOf returns the fields of a structural schema that users may change, sorted by their paths.
+func leavesOf(schema map[string]any, path []string) (leaves []leaf) {
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if len(path) == 0 && slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, name) {
+			continue
+		}
+		property, inner := properties[name].(map[string]any), append(slices.Clone(path), name)
+		if property["type"] == "object" {
+			leaves = append(leaves, leavesOf(property, inner)...)
+			continue
+		}
+		leaves = append(leaves, leaf{inner, property, slices.Contains(required, any(name))})
+	}
+	return leaves
+}
+
+// poolSize is how many names there are for a field that has a name: fewer than users try, so that they collide.
+const poolSize = 8
+
+// example returns the example that the nth object is like.
+func (k *userKind) example(n int) *object { return k.examples[n%len(k.examples)] }
+
+// isName reports whether a field has a name that users choose. Other texts, such as an image or a schedule, are only known from examples.
+func (k *userKind) isName(l leaf) bool {
+	if l.schema["type"] != "string" || l.schema["enum"] != nil || l.schema["format"] != nil {
+		return false
+	}
+	key := l.path[len(l.path)-1]
+	current := text(k.examples[0], l.path...)
+	return strings.HasSuffix(strings.ToLower(key), "name") && len(validation.IsDNS1123Subdomain(current)) == 0
+}
+
+// nameIn returns a name of the pool of a field.
+func nameIn(l leaf, n int) string {
+	return fmt.Sprintf("%s-%d", strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-1]), "name"), n%poolSize)
+}
+
+// change changes a field of an object within its schema or, if it is optional, adds or drops it.
+func (k *userKind) change(o *object, argument int) string {
+	if len(k.leaves) == 0 {
+		return ""
+	}
+	l := k.leaves[argument%len(k.leaves)]
+	argument /= len(k.leaves)
+	if !l.required && argument%4 == 0 && value(o, l.path...) != nil {
+		unstructured.RemoveNestedField(o.Object, l.path...)
+		return "changes"
+	}
+	if v := k.valueOf(l, argument/4); v != nil {
+		_ = unstructured.SetNestedField(o.Object, v, l.path...) // If a parent is no object, nothing changes.
+	}
+	return "changes"
+}
+
+// valueOf returns a value of a field, or nil if none is known.
+func (k *userKind) valueOf(l leaf, argument int) any {
+	if enum, _ := l.schema["enum"].([]any); len(enum) > 0 {
+		return enum[argument%len(enum)]
+	}
+	switch l.schema["type"] {
+	case "boolean":
+		return argument%2 == 0
+	case "integer", "number":
+		low := integer(l.schema["minimum"], 0)
+		high := min(integer(l.schema["maximum"], low+5), low+5)
+		return low + int64(argument)%(high-low+1)
+	case "string":
+		if k.isName(l) {
+			return nameIn(l, argument)
+		}
+		return value(k.example(argument), l.path...)
+	case "array":
+		items, _ := value(k.example(argument), l.path...).([]any)
+		if len(items) == 0 {
+			return nil
+		}
+		return runtime.DeepCopyJSONValue(items[:argument%len(items)+1])
+	}
+	return nil
+}
+
+func integer(v any, otherwise int64) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case float64:
+		return int64(v)
+	}
+	return otherwise
+}
+
+// newObject returns an object that is like an example, with another name, names of its own, and some other values.
+func (k *userKind) newObject(name, namespace string, n, argument int) *object {
+	o := k.example(n).DeepCopy()
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	for i, l := range k.leaves {
+		switch {
+		case k.isName(l) && value(o, l.path...) != nil:
+			setField(o, nameIn(l, n), l.path...)
+		case argument>>(i%8)&3 == 1:
+			if v := k.valueOf(l, argument/4+i); v != nil {
+				_ = unstructured.SetNestedField(o.Object, v, l.path...)
+			}
+		case argument>>(i%8)&7 == 2 && !l.required:
+			unstructured.RemoveNestedField(o.Object, l.path...)
+		}
+	}
+	return o
+}

@@ -1,0 +1,312 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+const (
+	// convergenceTimeout is how long it may take, after the last action or fault, until the last write, beside a retry delay.
+	convergenceTimeout = 2 * time.Minute
+	// quietTime is how long nothing is written until all is taken to be reconciled, and settleTime how long that may take.
+	quietTime, settleTime = 3 * time.Minute, 40 * time.Minute
+	// restartTime is how long instances that were restarted are watched. They lead later than the Lease expires.
+	restartTime = time.Minute
+	// leftoverTime is how long what a process has left running may take to notice that all its connections are broken.
+	leftoverTime = 10 * time.Minute
+)
+
+// walk is one run of a script, or of a trial, in a cluster of its own.
+type walk struct {
+	*tester
+	story
+	script  script
+	trial   *Trial // or nil
+	server  *apiserver.Server
+	user    apiserver.Client
+	bubble  string
+	took    time.Duration
+	running sync.WaitGroup
+	moments atomic.Int64 // how many have passed: see judgeMoments
+
+	// lock guards the rest, and what the instances know. It may be taken while the API server is locked, but not the other way round.
+	lock sync.Mutex
+	record
+	judges        []judge
+	instances     []*instance   // the current process of each replica
+	started       int           // how many processes were started
+	stale         stale         // what the next process sees
+	heldAtStart   time.Duration // for how long the watches of each new process are held, but for those of the users' kinds
+	over          bool
+	requestFault  func(id string, r *apiserver.Request) fault
+	eventLag      func(event string) time.Duration
+	calmSince     time.Time // Since then no fault happens.
+	faultsChanged time.Time // when the last fault has begun or ended
+	isHidden      bool      // A fault that lasts for hours keeps the program from reporting.
+	happened      int       // how many actions and faults
+	faults        map[string]fault
+	undone        map[reference]time.Time // until when another client undoes what the program changes
+}
+
+func newWalk(all *tester, s script) *walk {
+	w := &walk{
+		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]time.Time{},
+		story: story{exempt: slices.Clone(all.Exempt), broken: map[Promise]*violation{}},
+	}
+	for _, promise := range strictPromises {
+		if !slices.Contains(all.Strict, promise) {
+			w.exempt = append(w.exempt, promise)
+		}
+	}
+	w.judges = newJudges(w)
+	return w
+}
+
+func init() {
+	if testing.Testing() {
+		// The other handler limits the rate of errors since the start of the process, which is 26 years after the start of a bubble.
+		utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	}
+}
+
+// inBubble runs the walk in a bubble of its own, where time advances when all wait.
+func (w *walk) inBubble(t *testing.T) {
+	defer watchdog(w.name(), &w.story, &w.moments)()
+	defer func() {
+		if leftover := recover(); leftover != nil {
+			w.judgeLeftover(leftover)
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w.bubble = bubbleOfCaller()
+		w.begin(w.Instances, w.others)
+		w.run()
+		w.end()
+		time.Sleep(leftoverTime) // If a goroutine is left over then, the bubble panics.
+	})
+}
+
+// begin starts a cluster with some objects, and a number of instances, in the bubble of the caller.
+func (w *walk) begin(replicas int, others []*object) {
+	w.start, w.ended = time.Now(), make(chan struct{})
+	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, UnknownField: true})
+	w.user = w.server.Client(user)
+	w.server.Observe(w)
+	for _, o := range others {
+		w.createOther(o)
+	}
+	for range replicas {
+		w.instances = append(w.instances, w.newInstance())
+	}
+	for n := range replicas {
+		w.running.Go(func() { w.keepRunning(n) })
+	}
+	w.running.Go(w.judgeMoments)
+}
+
+// createOther creates an example that is there from the beginning.
+func (w *walk) createOther(example *object) {
+	o := example.DeepCopy()
+	if w.server.ForKind(o.GroupVersionKind().GroupKind()).Namespaced && o.GetNamespace() == "" {
+		o.SetNamespace("default")
+	}
+	if _, err := w.user.Create(o); err != nil {
+		w.violated(simulated, "the example %s %s cannot be created: %v", o.GetKind(), o.GetName(), err)
+	}
+}
+
+// end ends all instances.
+func (w *walk) end() {
+	w.lock.Lock()
+	w.over = true
+	instances := slices.Clone(w.instances)
+	w.lock.Unlock()
+	for _, i := range instances {
+		if w.isEnded() {
+			i.Break()
+		}
+		i.cancel()
+	}
+	w.running.Wait()
+	w.took = time.Since(w.start)
+}
+
+// name says which walk it is.
+func (w *walk) name() string {
+	if w.trial != nil {
+		return fmt.Sprintf("the trial %q", w.trial.Name)
+	}
+	return fmt.Sprintf("the walk of seed %d", w.script.seed)
+}
+
+// run walks through the parts, in an order in which none hides what a later one would show.
+func (w *walk) run() {
+	if w.trial != nil {
+		w.trial.Run(&Walk{w})
+		return
+	}
+	parts := []func(){
+		w.takeSteps, w.longFault, w.settle, w.silence, w.restart, w.judgeWork, w.judgeEnd, w.compare,
+	}
+	for _, p := range w.script.probes {
+		if !slices.Contains(w.exempt, p.promise) {
+			parts = append(parts, func() { p.try(w) })
+		}
+	}
+	for n, part := range parts {
+		if w.isEnded() || w.script.until > 0 && n > w.script.until {
+			return
+		}
+		w.enter(n)
+		part()
+	}
+}
+
+func (w *walk) takeSteps() {
+	for _, s := range w.script.steps {
+		w.sleep(s.after)
+		w.take(s)
+	}
+	w.sleep(mindTime) // The last change of a user's mind.
+	w.calm()
+}
+
+// take takes a step, unless there is nothing to do.
+func (w *walk) take(s step) {
+	if w.isEnded() {
+		return
+	}
+	if what := s.action.take(w, s); what != "" {
+		w.lock.Lock()
+		w.happened++
+		w.lock.Unlock()
+		w.tell(user, what)
+	}
+}
+
+// calm ends all faults, and what users have to act on.
+func (w *walk) calm() {
+	w.server.ClearRules()
+	w.lock.Lock()
+	w.calmSince, w.faultsChanged, w.requestFault, w.eventLag, w.isHidden = time.Now(), time.Now(), nil, nil, false
+	clear(w.undone)
+	instances := slices.Clone(w.instances)
+	w.lock.Unlock()
+	for _, i := range instances {
+		i.Heal()
+	}
+	w.release()
+	w.takeBack()
+	w.tell(user, "no more actions and faults")
+}
+
+// settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
+func (w *walk) settle() {
+	calm := time.Now()
+	due := map[string]time.Time{} // since when the writes about something have been due, if that is later
+	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
+		w.sleep(time.Second)
+		w.lock.Lock()
+		for _, r := range w.sentSince(last, w.isCorrection) {
+			last = r.Sent.Add(time.Nanosecond)
+			if r.due.After(calm) {
+				due[r.about] = r.due
+			}
+			if late := last.Sub(calm); min(late, last.Sub(due[r.about])) > convergenceTimeout {
+				w.violated(Soon, "%s after the last action or fault %s still writes: %s", late.Round(time.Millisecond), r.Client, r)
+			}
+		}
+		w.lock.Unlock()
+		if time.Since(calm) > settleTime {
+			w.violated(Silence, "%s after the last action or fault there are still writes", settleTime)
+			return
+		}
+	}
+}
+
+// retries reports whether an instance may wait for a retry.
+func (w *walk) retries() bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, i := range w.instances {
+		for _, f := range i.failures {
+			if f.until().Add(soonTime).After(time.Now()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Committed implements apiserver.Observer.
+func (w *walk) Committed(c *apiserver.Change) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.recordCommit(c)
+	w.tellChange(c)
+	w.undo(c)
+	i := w.instanceOf(c.Request.Client)
+	if i == nil {
+		return
+	}
+	if r := i.open[c.Request]; r != nil {
+		r.isVain = c.Admitted || w.isUndone(c)
+	}
+	for _, j := range w.judges {
+		if j.committed != nil {
+			j.committed(i, c)
+		}
+	}
+}
+
+// Failed implements apiserver.Observer.
+func (w *walk) Failed(r *apiserver.Request, found *object, err error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if strings.Contains(err.Error(), "not simulated") {
+		w.violated(simulated, "%s: %v", r, err)
+	}
+	i := w.instanceOf(r.Client)
+	if i == nil || i.open[r] == nil {
+		return
+	}
+	for _, j := range w.judges {
+		if j.failed != nil {
+			j.failed(i, i.open[r], found, err)
+		}
+	}
+}
+
+// tellChange tells what others than users have written: what users do is told as a step. The lock is held.
+func (w *walk) tellChange(c *apiserver.Change) {
+	r := c.Request
+	switch {
+	case r.Client == user, isEvent(r.Resource):
+	case r.Resource == leases:
+		switch before, after := holderOf(c.Old), holderOf(c.New); {
+		case before != "" && after == "":
+			w.tell(r.Client, "releases the Lease")
+		case before != after:
+			w.tell(r.Client, "holds the Lease now")
+		}
+	case !isInstance(r.Client) && r.Subresource == "status":
+		ref := w.referenceTo(c.New).String()
+		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
+		w.add(line{who: r.Client, what: progress, progress: ref})
+	default:
+		w.tell(r.Client, fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion))
+	}
+}

@@ -1,0 +1,34 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func waitForMutex(lock *sync.Mutex) {
+	lock.Lock()
+	defer lock.Unlock()
+}
+
+// TestWaiting has a goroutine in a bubble that waits for a mutex: virtual time would not pass.
+func TestWaiting(t *testing.T) {
+	var lock sync.Mutex
+	lock.Lock()
+	var running sync.WaitGroup
+	running.Go(func() { synctest.Test(t, func(*testing.T) { waitForMutex(&lock) }) })
+	isNamed := func() bool { return strings.Contains(strings.Join(waiting(stacks()), "\n"), "waitForMutex") }
+	for start := time.Now(); !isNamed(); time.Sleep(time.Millisecond) { // The stacks are polled.
+		if time.Since(start) > time.Minute {
+			t.Errorf("the goroutine is not found in:\n%s", stacks())
+			break
+		}
+	}
+	lock.Unlock()
+	running.Wait()
+}
