@@ -718,6 +718,19 @@ func TestRunDrains(t *testing.T) {
 	}
 }
 
+// A Foo that is created again does not inherit the retry delay of the deleted one.
+func TestDeletedFooIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newFoo())
+		f.run(t)
+		synctest.Wait() // The Foo has been synced.
+		f.workqueue.AddRateLimited(objectRef)
+		must(t, f.sampleClient.Tracker().Delete(foosGVR, "default", "example-foo"))
+		synctest.Wait()
+		verifyEqual(t, "number of failures", f.workqueue.NumRequeues(objectRef), 0)
+	})
+}
+
 func TestRunWithoutSyncedCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newFoo())
