@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,20 @@ var (
 		{"an hour of refused writes", Pace, probeRefusedWrites},
 	}
 )
+
+// testProbes tries each probe alone, and tells the stories of those that break a promise.
+func (all *tester) testProbes(t *testing.T) {
+	for _, p := range slices.Concat(pointers(shortProbes), pointers(longProbes)) {
+		t.Run(p.name, func(t *testing.T) {
+			if !all.Serial {
+				t.Parallel()
+			}
+			for _, broken := range all.walk(t, all.newProbe(p), anyPromise).broken {
+				broken.report(t)
+			}
+		})
+	}
+}
 
 // probeTime is how long a probe lasts that lasts long.
 const probeTime = time.Hour

@@ -19,6 +19,7 @@ import (
 // script is what happens in a walk: the steps of users and operators, one after the other, the faults of requests and events, and the fault
 // that lasts for hours, if there is one. All of it follows from the seed.
 type script struct {
+	name      string
 	seed      uint64
 	steps     []step
 	long      *step            // a fault that lasts for hours, after the steps
@@ -57,15 +58,11 @@ const (
 // newScript returns the script of a seed: the users' objects are created, and then anything happens.
 func (all *tester) newScript(seed uint64) script {
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := script{seed: seed}
+	s := script{name: fmt.Sprintf("the walk of seed %d", seed), seed: seed}
 	newStep := func(a *action, after time.Duration) step {
 		return step{after: after, action: a, target: random.IntN(maxArgument), argument: random.IntN(maxArgument)}
 	}
-	for i := range all.Objects * len(all.kinds) {
-		first := newStep(&userActions[0], 0)
-		first.target = i
-		s.steps = append(s.steps, first)
-	}
+	s.steps = all.creations(random)
 	weighted := weigh(slices.Concat(pointers(userActions), pointers(programActions), pointers(faultActions)))
 	for range actionCount {
 		s.steps = append(s.steps, newStep(weighted[random.IntN(len(weighted))], time.Duration(random.IntN(400))*time.Millisecond))
@@ -83,6 +80,22 @@ func (all *tester) newScript(seed uint64) script {
 		s.probes = append(s.probes, &longProbes[n/2])
 	}
 	return s
+}
+
+// newProbe returns the script of a probe alone: the users' objects are created, and nothing fails.
+func (all *tester) newProbe(p *probe) script {
+	return script{
+		name: fmt.Sprintf("the probe %q", p.name), steps: all.creations(rand.New(rand.NewPCG(0, 0))), probes: []*probe{p},
+		faults: map[string]fault{}, noLags: true,
+	}
+}
+
+// creations are the steps that create the users' objects.
+func (all *tester) creations(random *rand.Rand) (steps []step) {
+	for i := range all.Objects * len(all.kinds) {
+		steps = append(steps, step{action: &userActions[0], target: i, argument: random.IntN(maxArgument)})
+	}
+	return steps
 }
 
 func pointers[T any](list []T) (p []*T) {

@@ -81,7 +81,7 @@ type sums struct {
 	virtual  time.Duration
 }
 
-// Test tests a program with its trials and with random walks. Each broken promise is told as a story, in random walks the first of each
+// Test tests a program with its trials, with each probe, and with random walks. Each broken promise is told as a story, in random walks the first of each
 // after it was shrunk. At the end, a table says in how many of these each promise was broken.
 func Test(t *testing.T, config Config) {
 	percent := debug.SetGCPercent(400) // A walk makes much garbage, and needs little memory.
@@ -95,8 +95,9 @@ func Test(t *testing.T, config Config) {
 		t.Log("not simulated: " + note)
 	}
 	t.Run("trials", all.testTrials)
+	t.Run("probes", all.testProbes)
 	start := time.Now()
-	for next := *firstSeed; next == *firstSeed || time.Since(start) < *soak && !t.Failed(); next += uint64(*walkCount) {
+	for next, more := *firstSeed, true; more; next += uint64(*walkCount) {
 		t.Run("walks", func(t *testing.T) {
 			for seed := next; seed < next+uint64(*walkCount); seed++ {
 				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -107,6 +108,7 @@ func Test(t *testing.T, config Config) {
 				})
 			}
 		})
+		more = time.Since(start) < *soak && !t.Failed()
 	}
 	t.Log(all.sums.summary(time.Since(start)))
 }

@@ -54,7 +54,7 @@ func (c Config) Try(t *testing.T, trial Trial) (story string, broken Promise) {
 func (all *tester) try(t *testing.T, trial Trial) (story string, broken *violation) {
 	config := all.Config
 	config.Instances = cmp.Or(trial.Instances, 1)
-	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{})
+	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{name: fmt.Sprintf("the trial %q", trial.Name)})
 	w.trial, w.judged, w.stopAt = &trial, trial.Judged, anyPromise
 	w.inBubble(t)
 	for _, v := range w.broken {
@@ -70,8 +70,8 @@ func (all *tester) testTrials(t *testing.T) {
 			if !all.Serial {
 				t.Parallel()
 			}
-			if story, broken := all.try(t, trial); broken != nil {
-				t.Errorf("%s\n%s\nrepeat it with: go test -run='^%s$' .", broken, story, strings.ReplaceAll(t.Name(), "/", "$/^"))
+			if _, broken := all.try(t, trial); broken != nil {
+				broken.report(t)
 			}
 		})
 	}

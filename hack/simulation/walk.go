@@ -84,7 +84,7 @@ func init() {
 
 // inBubble runs the walk in a bubble of its own, where time advances when all wait.
 func (w *walk) inBubble(t *testing.T) {
-	defer watchdog(w.name(), &w.story, &w.moments)()
+	defer watchdog(w.script.name, &w.story, &w.moments)()
 	defer func() {
 		if leftover := recover(); leftover != nil {
 			w.judgeLeftover(leftover)
@@ -142,14 +142,6 @@ func (w *walk) end() {
 	}
 	w.running.Wait()
 	w.took = time.Since(w.start)
-}
-
-// name says which walk it is.
-func (w *walk) name() string {
-	if w.trial != nil {
-		return fmt.Sprintf("the trial %q", w.trial.Name)
-	}
-	return fmt.Sprintf("the walk of seed %d", w.script.seed)
 }
 
 // run walks through the parts, in an order in which none hides what a later one would show.
