@@ -10,12 +10,12 @@ import (
 
 // Found is a walk that has broken a promise.
 type Found struct {
-	Seed  uint64
+	Walks int // how many there were until then, with it
 	Story string
 }
 
-// Find walks with seeds from 1 to limit until one breaks a promise, whatever others are broken, and returns nil if none does. If it
-// shrinks, its story is the shortest one found.
+// Find tries each probe and then walks, with seeds from 1, until a promise is broken, whatever others are, at most limit times. It returns nil
+// if it is not. If it shrinks, the story is the shortest one found.
 func Find(t *testing.T, config Config, promise Promise, limit int, shrinks bool) (*Found, error) {
 	t.Helper()
 	percent := debug.SetGCPercent(400)
@@ -24,8 +24,14 @@ func Find(t *testing.T, config Config, promise Promise, limit int, shrinks bool)
 	if err != nil {
 		return nil, err
 	}
-	for seed := uint64(1); seed <= uint64(limit); seed++ {
-		s := all.newScript(seed)
+	probes := allProbes()
+	for n := range limit {
+		var s script
+		if n < len(probes) {
+			s = all.newProbe(probes[n])
+		} else {
+			s = all.newScript(uint64(n - len(probes) + 1))
+		}
 		w := all.walk(t, s, promise)
 		broken := w.broken[promise]
 		if broken == nil {
@@ -35,7 +41,7 @@ func Find(t *testing.T, config Config, promise Promise, limit int, shrinks bool)
 		if shrinks {
 			story = all.shrink(t, s, w, promise)
 		}
-		return &Found{seed, story}, nil
+		return &Found{n + 1, story}, nil
 	}
 	return nil, nil
 }

@@ -188,10 +188,10 @@ func (i *instance) Lag(r *apiserver.Request, event watch.EventType, o *object) (
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	switch until := i.staleUntil[r.Resource]; {
-	case w.eventLag == nil:
-		return 0
 	case o != nil && time.Now().Before(until):
 		return time.Until(until)
+	case w.eventLag == nil:
+		return 0
 	}
 	what := "list of " + r.Resource.String()
 	if o != nil {

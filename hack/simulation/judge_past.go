@@ -20,45 +20,46 @@ const (
 
 // pastJudge judges Forward and NoTwins.
 func pastJudge(w *walk) judge {
-	last := map[reference]*object{} // the owner of each object, as its last writer knew it
+	last := map[reference]*object{} // the owner of each object, as its last writer knew it; of generation 0 if it may have known an older one
 	return judge{committed: func(i *instance, c *apiserver.Change) {
 		if c.Old == nil {
 			w.judgeTwins(i, c)
 		}
-		ref, owner := w.referenceTo(c.New), i.ownerAsKnown(c)
-		switch {
+		ref, k := w.referenceTo(c.New), i.knownOwner(c)
+		switch owner := k.object; {
 		case owner == nil:
+		case k.since.After(i.open[c.Request].decided):
+			// It may have known an older state, but it has written this UID.
+			if its := metav1.GetControllerOfNoCopy(c.New); its != nil && its.UID == owner.GetUID() && (last[ref] == nil || last[ref].GetUID() != its.UID) {
+				oldest := owner.DeepCopy()
+				oldest.SetGeneration(0)
+				last[ref] = oldest
+			}
 		case isOlder(owner, last[ref]):
-			w.violated(Forward, "%s knows generation %d of %s %s, resourceVersion %s, and the last write was about generation %d, resourceVersion %s: %s",
-				i.name, owner.GetGeneration(), owner.GetKind(), owner.GetName(), owner.GetResourceVersion(), last[ref].GetGeneration(),
-				last[ref].GetResourceVersion(), c.Request)
+			w.violated(Forward, "%s knows %s %s of resourceVersion %s, and the last write was about resourceVersion %s: %s", i.name, owner.GetKind(),
+				owner.GetName(), owner.GetResourceVersion(), last[ref].GetResourceVersion(), c.Request)
 		default:
 			last[ref] = owner
 		}
 	}}
 }
 
-// ownerAsKnown returns the users' object that controls what was written, as the instance knew it at best when it decided to send the
-// request, or nil. The lock is held.
-func (i *instance) ownerAsKnown(c *apiserver.Change) *object {
-	r, written := i.open[c.Request], c.Old
+// knownOwner returns what an instance knows of the users' object that controls what was written, if there is one. The lock is held.
+func (i *instance) knownOwner(c *apiserver.Change) known {
+	written := c.Old
 	if written == nil {
 		written = c.New
 	}
 	owner := metav1.GetControllerOfNoCopy(written)
-	if r == nil || owner == nil {
-		return nil
+	if i.open[c.Request] == nil || owner == nil {
+		return known{}
 	}
 	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it.
 	resource := i.walk.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
 	if resource == nil || !i.walk.isUsers(resource.GroupResource()) {
-		return nil
+		return known{}
 	}
-	k := i.objects[reference{resource.GroupResource(), types.NamespacedName{Namespace: written.GetNamespace(), Name: owner.Name}}]
-	if k.object == nil || k.since.After(r.decided) {
-		return nil
-	}
-	return k.object
+	return i.objects[reference{resource.GroupResource(), types.NamespacedName{Namespace: written.GetNamespace(), Name: owner.Name}}]
 }
 
 // isOlder reports whether an object is an older generation than another one, or a predecessor of that name.

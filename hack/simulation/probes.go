@@ -35,6 +35,8 @@ var (
 		{"changes while no controllers run", Truth, probeNoControllers},
 		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
+		{"a restart that sees an old spec", Forward, probeOldSpec},
+		{"a restart that sees an old deletion", Forward, probeOldDeletion},
 		{"a termination while a write is open", LeaseLast, probeTermination},
 		{"a termination while lists are refused", Terminates, probeRefusedLists},
 		{"a conflict that no event follows", NoResync, probeConflict},
@@ -51,7 +53,7 @@ var (
 
 // testProbes tries each probe alone, and tells the stories of those that break a promise.
 func (all *tester) testProbes(t *testing.T) {
-	for _, p := range slices.Concat(pointers(shortProbes), pointers(longProbes)) {
+	for _, p := range allProbes() {
 		t.Run(p.name, func(t *testing.T) {
 			if !all.Serial {
 				t.Parallel()
@@ -62,6 +64,8 @@ func (all *tester) testProbes(t *testing.T) {
 		})
 	}
 }
+
+func allProbes() []*probe { return slices.Concat(pointers(shortProbes), pointers(longProbes)) }
 
 // probeTime is how long a probe lasts that lasts long.
 const probeTime = time.Hour

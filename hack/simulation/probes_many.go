@@ -39,7 +39,7 @@ func probeMany(w *walk) {
 	}
 	since = time.Now()
 	ref, _ := w.deleteTheirs("the others wait")
-	changed := w.changeSpec(w.newMany(lastOfMany))
+	changed := w.changeSpec(w.newMany(lastOfMany), 1)
 	w.sleep(10 * time.Second)
 	done := len(w.requested(since, isMany))
 	w.sleep(5 * time.Minute)

@@ -23,7 +23,7 @@ func probeFormerOwner(w *walk) {
 	w.create(again)
 	w.tell(user, "deletes and creates again "+describe(again)+"; "+w.stopControllers(forever))
 	w.sleep(soonTime)
-	w.changeSpec(again)
+	w.changeSpec(again, 1)
 	w.changeOwned(refs[0])
 	w.sleep(time.Minute)
 	w.server.ClearRules()

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -51,33 +50,40 @@ func (w *walk) refuseThenChange(err func(r *apiserver.Request) error, judge func
 	})))
 	w.changeOwned(ref)
 	w.sleep(refusedTime)
-	if owner := w.changeSpec(controller); owner != "" {
+	if owner := w.changeSpec(controller, 1); owner != "" {
 		judge(owner)
 	}
 	w.server.ClearRules()
 }
 
-// changeSpec changes a field in the spec of a user's object, but for names, to another value, and returns which object that is.
-func (w *walk) changeSpec(controller *object) string {
-	ref := w.referenceTo(controller)
-	i := slices.IndexFunc(w.kinds, func(k *userKind) bool { return k.GroupResource() == ref.GroupResource })
-	if i < 0 {
-		return ""
-	}
-	k := w.kinds[i]
-	for n := range 8 {
+// changeSpec changes at most limit fields in the spec of a user's object, but for names, and returns which object that is.
+func (w *walk) changeSpec(controller *object, limit int) string {
+	ref, changed := w.referenceTo(controller), 0
+	for _, k := range w.kinds {
 		for _, l := range k.leaves {
-			v := k.valueOf(l, n+3) // The first ones may be what the program has without the field.
-			if k.isName(l) || v == nil {
-				continue
-			}
-			if what := w.change(ref, func(o *object) string { setField(o, v, l.path...); return "changes" }); what != "" {
-				w.tell(user, what)
-				return ref.String()
+			if k.GroupResource() == ref.GroupResource && !k.isName(l) && changed < limit && w.changeField(ref, k, l) {
+				changed++
 			}
 		}
 	}
-	return ""
+	if changed == 0 {
+		return ""
+	}
+	return ref.String()
+}
+
+func (w *walk) changeField(ref reference, k *userKind, l leaf) bool {
+	for n := range 8 {
+		v := k.valueOf(l, n+3) // The first ones may be what the program has without the field.
+		if v == nil {
+			return false
+		}
+		if what := w.change(ref, func(o *object) string { setField(o, v, l.path...); return "changes" }); what != "" {
+			w.tell(user, what)
+			return true
+		}
+	}
+	return false
 }
 
 // writesFor returns the writes since a time for an object of a user, but for those of its status.

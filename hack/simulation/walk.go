@@ -196,6 +196,9 @@ func (w *walk) calm() {
 	w.calmSince, w.faultsChanged, w.requestFault, w.eventLag, w.isHidden = time.Now(), time.Now(), nil, nil, false
 	clear(w.undone)
 	instances := slices.Clone(w.instances)
+	for _, i := range instances {
+		clear(i.staleUntil)
+	}
 	w.lock.Unlock()
 	for _, i := range instances {
 		i.Heal()

@@ -44,7 +44,7 @@ func TestREADME(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&table, "%s %d | %d |\n", a.row(), found.Seed, lines)
+		fmt.Fprintf(&table, "%s %d | %d |\n", a.row(), found.Walks, lines)
 		fmt.Fprintf(&stories, "\n<details><summary>%s: %s</summary>\n\n```\n%s\n```\n\n</details>\n", a.name, a.promise, found.Story)
 		text := fmt.Sprintf(readmeFormat, table.String(), stories.String())
 		if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil { // after each: it takes long

@@ -30,7 +30,7 @@ func TestBroken(t *testing.T) {
 			if found == nil {
 				t.Fatalf("in %d walks, %q is not broken", *limit, a.promise)
 			}
-			t.Logf("noticed in walk %d", found.Seed)
+			t.Logf("noticed in walk %d", found.Walks)
 		})
 	}
 }
