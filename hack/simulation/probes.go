@@ -51,16 +51,14 @@ var (
 	}
 )
 
-// testProbes tries each probe alone, and tells the stories of those that break a promise.
+// testProbes tries each probe alone.
 func (all *tester) testProbes(t *testing.T) {
 	for _, p := range allProbes() {
 		t.Run(p.name, func(t *testing.T) {
 			if !all.Serial {
 				t.Parallel()
 			}
-			for _, broken := range all.walk(t, all.newProbe(p), anyPromise).broken {
-				broken.report(t)
-			}
+			all.test(t, all.newProbe(p), commandFor(t))
 		})
 	}
 }

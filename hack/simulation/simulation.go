@@ -67,7 +67,6 @@ type tester struct {
 	registry *apiserver.Registry
 	kinds    []*userKind
 	others   []*object // what is there from the beginning
-	command  string    // It repeats a walk, followed by its seed.
 	sums     sums
 }
 
@@ -81,8 +80,8 @@ type sums struct {
 	virtual  time.Duration
 }
 
-// Test tests a program with its trials, with each probe, and with random walks. Each broken promise is told as a story, in random walks the first of each
-// after it was shrunk. At the end, a table says in how many of these each promise was broken.
+// Test tests a program with its trials, with each probe, and with random walks. Each broken promise is told as a story, the first of each, but
+// in trials, after it was shrunk. At the end, a table says in how many probes and walks each promise was broken.
 func Test(t *testing.T, config Config) {
 	percent := debug.SetGCPercent(400) // A walk makes much garbage, and needs little memory.
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -90,13 +89,12 @@ func Test(t *testing.T, config Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all.command = fmt.Sprintf("go test -run='^%s$/^walks$' . -walks=1 -seed=", t.Name())
 	for _, note := range all.registry.Notes() {
 		t.Log("not simulated: " + note)
 	}
 	t.Run("trials", all.testTrials)
+	name, start := t.Name(), time.Now()
 	t.Run("probes", all.testProbes)
-	start := time.Now()
 	for next, more := *firstSeed, true; more; next += uint64(*walkCount) {
 		t.Run("walks", func(t *testing.T) {
 			for seed := next; seed < next+uint64(*walkCount); seed++ {
@@ -104,7 +102,7 @@ func Test(t *testing.T, config Config) {
 					if !config.Serial {
 						t.Parallel()
 					}
-					all.test(t, all.newScript(seed))
+					all.test(t, all.newScript(seed), fmt.Sprintf("go test -run='^%s$/^walks$' . -walks=1 -seed=%d", name, seed))
 				})
 			}
 		})
@@ -147,8 +145,13 @@ func readFiles(files []string) (objects []*object, err error) {
 	return objects, nil
 }
 
+// commandFor returns the command that runs a test alone.
+func commandFor(t *testing.T) string {
+	return fmt.Sprintf("go test -run='^%s$' .", strings.ReplaceAll(t.Name(), "/", "$/^"))
+}
+
 // test walks through a script, and tells which promises are broken.
-func (all *tester) test(t *testing.T, s script) {
+func (all *tester) test(t *testing.T, s script, command string) {
 	w := all.walk(t, s, "")
 	promises := slices.Sorted(maps.Keys(w.broken))
 	first := all.sums.add(w, promises)
@@ -157,7 +160,7 @@ func (all *tester) test(t *testing.T, s script) {
 		if *shrinkTime > 0 && slices.Contains(first, promise) {
 			story = all.shrink(t, s, w, promise)
 		}
-		t.Errorf("%s\nrepeat it with: %s%d", story, all.command, s.seed)
+		t.Errorf("%s\nrepeat it with: %s", story, command)
 	}
 }
 
@@ -181,7 +184,7 @@ func (sums *sums) add(w *walk, promises []Promise) (first []Promise) {
 
 // summary is the table of broken promises, the most frequent first.
 func (sums *sums) summary(took time.Duration) string {
-	lines := []string{fmt.Sprintf("%d walks with %d actions and faults, %.1f virtual hours, %s a walk; %d walks break a promise", sums.walks,
+	lines := []string{fmt.Sprintf("%d walks and probes with %d actions and faults, %.1f virtual hours, %s a walk; %d break a promise", sums.walks,
 		sums.happened, sums.virtual.Hours(), (took / time.Duration(max(1, sums.walks))).Round(time.Millisecond), sums.broken)}
 	for _, promise := range slices.SortedFunc(maps.Keys(sums.counts), func(a, b Promise) int {
 		return cmp.Or(cmp.Compare(sums.counts[b], sums.counts[a]), cmp.Compare(a, b))

@@ -53,7 +53,7 @@ func steps(t *testing.T, names ...string) (list []step) {
 }
 
 func probeOf(name string) []*probe {
-	all := slices.Concat(pointers(shortProbes), pointers(longProbes))
+	all := allProbes()
 	return all[slices.IndexFunc(all, func(p *probe) bool { return p.name == name }):][:1]
 }
 

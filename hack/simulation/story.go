@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -55,12 +54,6 @@ func (v *violation) String() string { return string(v.promise) + ": " + v.what }
 
 // tale returns the story until the promise was broken.
 func (v *violation) tale() string { return join(v.lines) }
-
-// report fails a test that goes the same way each time, with the story.
-func (v *violation) report(t *testing.T) {
-	t.Helper()
-	t.Errorf("%s\n%s\nrepeat it with: go test -run='^%s$' .", v, v.tale(), strings.ReplaceAll(t.Name(), "/", "$/^"))
-}
 
 // last returns the last lines, if nothing holds the story.
 func (s *story) last(n int) string {

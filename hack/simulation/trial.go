@@ -70,8 +70,8 @@ func (all *tester) testTrials(t *testing.T) {
 			if !all.Serial {
 				t.Parallel()
 			}
-			if _, broken := all.try(t, trial); broken != nil {
-				broken.report(t)
+			if story, broken := all.try(t, trial); broken != nil {
+				t.Errorf("%s\n%s\nrepeat it with: %s", broken, story, commandFor(t))
 			}
 		})
 	}

@@ -19,7 +19,7 @@ func TestCatalogue(t *testing.T) {
 	for _, v := range catalogued(t) {
 		want = append(want, "catalogue/"+v.ID+".diff", "catalogue/"+v.ID+".txt")
 		for name, text := range map[string]string{
-			"title": v.Title, "question": v.Question, "seen": v.Seen, "promise": v.Promise, "invariant": v.Invariant, "test": v.Test.Name, "package": v.Test.Package,
+			"title": v.Title, "question": v.Question, "seen": v.Seen, "promise": v.Promise, "broken": v.Broken, "test": v.Test.Name, "package": v.Test.Package,
 			"says": v.Test.Says, "diff": v.Diff, "trace": v.Trace,
 		} {
 			if text == "" {

@@ -58,7 +58,7 @@ const sectionFormat = `
 </details>
 
 - The promise: %s
-- The invariant: %s
+- The simulation finds broken: %s
 - The test: %s. It says:
 
 ` + "```text\n%s\n```" + `
@@ -79,7 +79,7 @@ func Markdown(root string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, sectionFormat, i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Invariant, reference, v.Test.Says)
+		fmt.Fprintf(&text, sectionFormat, i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Broken, reference, v.Test.Says)
 	}
 	return text.String() + features, nil
 }

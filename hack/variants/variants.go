@@ -29,10 +29,10 @@ type Variant struct {
 	Seen string `json:"seen"`
 	// Promise is the promise to the users that the variant breaks.
 	Promise string `json:"promise"`
-	// Invariant is what the simulation finds broken.
-	Invariant string   `json:"invariant"`
-	Test      Test     `json:"test"`
-	Scenario  Scenario `json:"scenario"`
+	// Broken is the promise that the simulation finds broken, as it names it.
+	Broken   string   `json:"broken"`
+	Test     Test     `json:"test"`
+	Scenario Scenario `json:"scenario"`
 	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
 	Diff string `json:"diff"`
 	// Trace is an excerpt of what the controller and the variant were seen to do.

@@ -26,7 +26,7 @@ func catalogued(t *testing.T) []Variant {
 }
 
 // TestVariants verifies that the test of each variant fails for the variant, and passes for the controller, and that the simulation, without
-// any other test, notices that the variant breaks the invariant.
+// any other test, notices that the variant breaks the promise.
 func TestVariants(t *testing.T) {
 	variants := catalogued(t)
 	tests := map[string][]string{} // by package
@@ -66,8 +66,8 @@ func TestVariants(t *testing.T) {
 				t.Errorf("the result of %s for the variant is %q, want fail with %q:\n%s", v.Test.Name, result, v.Test.Says, output)
 			}
 			_, output = runTests(t, ".", "^TestSimulation$", []string{"-overlay=" + overlay}, "-walks=25", "-shrink=0")
-			if !regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ` + regexp.QuoteMeta(v.Invariant) + ": ").MatchString(output) {
-				t.Errorf("the simulation does not notice that %q is broken:\n%s", v.Invariant, output)
+			if !regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ` + regexp.QuoteMeta(v.Broken) + ": ").MatchString(output) {
+				t.Errorf("the simulation does not notice that %q is broken:\n%s", v.Broken, output)
 			}
 		})
 	}

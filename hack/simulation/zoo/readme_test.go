@@ -97,7 +97,8 @@ controller-runtime, with the set-up in [manager.go](manager.go).
     go test -run='^TestMended$' . -walks=1000 -timeout=0
     go test -run='^TestREADME$' . -update -timeout=1h      # generate this page
 
-The stories below are shrunk: they are the shortest that were found in which the promise breaks. Walks: how many it took, with the seeds from 1.
+The stories below are shrunk: they are the shortest that were found in which the promise breaks. Walks: how many it took, first those
+that try one probe each, and then random ones.
 Lines: those of the controller in its file.
 
 | bug | what happened there | mechanism | broken promise | mended | walks | lines |

@@ -43,7 +43,7 @@ func TestExercise(t *testing.T) {
 	all, catalogue := read(t)
 	const n = 4 // the fifth
 	verify(t, all[n], func(dir string) error { return copyProject(root, dir) },
-		catalogue[n].Invariant+": ", "BROKEN PROMISE", catalogue[n].Test.Says)
+		catalogue[n].Broken+": ", "BROKEN PROMISE", catalogue[n].Test.Says)
 }
 
 // verify verifies that an exercise says texts when it begins, and passes when it is solved.
