@@ -21,9 +21,9 @@ func judgeReady(c simulation.Cluster) error {
 		name := deploymentNameOf(foo)
 		switch deployment := c.Get(deployments, foo.GetNamespace(), name); {
 		case deployment == nil || !metav1.IsControlledBy(deployment, foo):
-			return fmt.Errorf("Foo %s is Ready, and has no Deployment %s", foo.GetName(), name)
+			return fmt.Errorf("there is no Deployment %s, and Foo %s is Ready", name, foo.GetName())
 		case !isAvailable(deployment):
-			return fmt.Errorf("Foo %s is Ready, and its Deployment %s is not available", foo.GetName(), name)
+			return fmt.Errorf("the Deployment %s is not available, and Foo %s is Ready", name, foo.GetName())
 		}
 	}
 	return nil
