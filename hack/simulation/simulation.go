@@ -80,7 +80,7 @@ type sums struct {
 	virtual  time.Duration
 }
 
-// Test tests a program with its trials, with each probe, and with random walks. Each broken promise is told as a story, the first of each, but
+// Test tests a program with each probe, with its trials, and with random walks. Each broken promise is told as a story, the first of each, but
 // in trials, after it was shrunk. At the end, a table says in how many probes and walks each promise was broken.
 func Test(t *testing.T, config Config) {
 	percent := debug.SetGCPercent(400) // A walk makes much garbage, and needs little memory.
@@ -92,9 +92,9 @@ func Test(t *testing.T, config Config) {
 	for _, note := range all.registry.Notes() {
 		t.Log("not simulated: " + note)
 	}
-	t.Run("trials", all.testTrials)
 	name, start := t.Name(), time.Now()
 	t.Run("probes", all.testProbes)
+	t.Run("trials", all.testTrials)
 	for next, more := *firstSeed, true; more; next += uint64(*walkCount) {
 		t.Run("walks", func(t *testing.T) {
 			for seed := next; seed < next+uint64(*walkCount); seed++ {

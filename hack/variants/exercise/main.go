@@ -182,12 +182,17 @@ var (
 // maxExcerpt is how many lines of an output are shown that has no story.
 const maxExcerpt = 30
 
-// excerpt returns the story in an output of go test, or else how it begins. Of several walks that have failed, one is told.
+// excerpt returns the shortest story in an output of go test, or else how it begins.
 func excerpt(output []byte) string {
+	shortest := ""
 	for _, told := range story.FindAllSubmatch(output, -1) {
-		if bytes.Contains(told[2], []byte("BROKEN PROMISE")) {
-			return string(bytes.ReplaceAll(told[2], append([]byte("\n    "), told[1]...), []byte("\n")))
+		text := string(bytes.ReplaceAll(told[2], append([]byte("\n    "), told[1]...), []byte("\n")))
+		if strings.Contains(text, "BROKEN PROMISE") && (shortest == "" || strings.Count(text, "\n") < strings.Count(shortest, "\n")) {
+			shortest = text
 		}
+	}
+	if shortest != "" {
+		return shortest
 	}
 	lines := strings.SplitAfter(string(noise.ReplaceAll(output, nil)), "\n")
 	return strings.Join(lines[:min(len(lines), maxExcerpt)], "")
