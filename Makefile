@@ -53,7 +53,7 @@ test-unit: ## Run the unit tests.
 	go test -vet=off $(RACE) -skip=TestSimulation ./...
 
 .PHONY: test-simulation
-test-simulation: ## Run trials and WALKS=60 random walks with faults in simulated clusters, beginning with SEED=1.
+test-simulation: ## Run probes, trials and WALKS=60 random walks with faults in simulated clusters, beginning with SEED=1.
 	go test -vet=off $(RACE) -run='TestSimulation/^walks$$' . -walks=5
 	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),60) -seed=$(or $(SEED),1)
 

@@ -171,7 +171,7 @@ func (f *fixture) watch(query string) *bufio.Scanner {
 
 func TestWatchIsTraced(t *testing.T) {
 	inBubble(t, func(f *fixture) {
-		events := f.watch("sendInitialEvents=true")
+		events := f.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 		events.Scan() // the bookmark that ends the initial list
 		f.verifySteps("watchStart list", "listed")
 		f.handle("acts/create", `{"name":"a"}`, "")
