@@ -199,7 +199,7 @@ func act(t *testing.T, random *rand.Rand, namespace string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	users := foos.Users{
-		Foos: sampleClient.SamplecontrollerV1alpha1().Foos(namespace), Deployments: kubeClient.AppsV1().Deployments(namespace),
+		FooClient: sampleClient.SamplecontrollerV1alpha1().Foos(namespace), DeploymentClient: kubeClient.AppsV1().Deployments(namespace),
 	}
 	action, target := foos.Actions[random.IntN(len(foos.Actions))], foos.NewTarget(random)
 	err := action.Do(ctx, users, target)

@@ -11,36 +11,62 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 )
 
-// checkCollisions returns an error if a new name already has another meaning in the project.
-func checkCollisions(files []file, n names) error {
+// takenSuffix, for custom resource, is what an identifier gets whose new name is taken: foo of the kind Cache becomes cacheCR.
+const takenSuffix = "CR"
+
+// avoidCollisions returns the names with the identifiers that get a suffix, because their new names have another meaning in the project.
+// It returns an error if a suffix does not help.
+func avoidCollisions(files []file, n names) (names, error) {
 	if err := checkPaths(files, n); err != nil {
-		return err
+		return n, err
 	}
-	packages := map[string]*goPackage{}
 	for _, f := range files {
 		if path.Ext(f.path) == ".mod" {
 			if err := checkRequirements(f, n); err != nil {
-				return err
+				return n, err
 			}
 		}
-		if !f.isGo() {
-			continue
-		}
-		dir := path.Dir(f.path)
-		if packages[dir] == nil {
-			packages[dir] = &goPackage{names: n, topLevel: map[string]string{}}
-		}
-		if err := packages[dir].check(f); err != nil {
-			return err
+	}
+	scopes, err := scopesOf(files)
+	if err != nil {
+		return n, err
+	}
+	taken, newNames := map[string]bool{}, map[string]string{}
+	for _, s := range scopes {
+		used := map[string]string{} // new to old
+		for _, old := range slices.Sorted(maps.Keys(s.identifiers)) {
+			if newNames[old] == "" {
+				if newNames[old], err = n.rename(old, true); err != nil {
+					return n, fmt.Errorf("%s: %w", s.path, err)
+				}
+			}
+			renamed := newNames[old]
+			other, isUsed := used[renamed]
+			used[renamed] = old
+			isReserved := renamed != old && (!token.IsIdentifier(renamed) || types.Universe.Lookup(renamed) != nil)
+			if !isUsed && !isReserved {
+				continue
+			}
+			if renamed == old {
+				old = other // Only one that has a new name can get a suffix.
+			}
+			if ast.IsExported(old) {
+				return n, fmt.Errorf("KIND=%s, GROUP=%s: the identifier %s is already in use (%s): choose another kind or group",
+					n.kind, n.group, renamed, s.path)
+			}
+			taken[old] = true
 		}
 	}
-	return nil
+	n.taken = taken
+	return n, nil
 }
 
 // checkPaths returns an error if two files would get the same path, or one that has a special meaning for the go command, such
@@ -53,14 +79,14 @@ func checkPaths(files []file, n names) error {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 		if other, taken := from[renamed]; taken {
-			return fmt.Errorf("KIND=%s, GROUP=%s: both %s and %s would become %s", n.kind, n.group, other, f.path, renamed)
+			return fmt.Errorf("KIND=%s, GROUP=%s: both %s and %s would become %s: choose another kind or group", n.kind, n.group, other, f.path, renamed)
 		}
 		from[renamed] = f.path
 		if root, _, below := strings.Cut(f.path, "/"); below && root == n.name {
-			return fmt.Errorf("MODULE=%s: the last element is also the name of the binary, but there is a directory %s", n.module, root)
+			return fmt.Errorf("MODULE=%s: the last element is also the name of the binary, but there is a directory %s: choose another one", n.module, root)
 		}
 		if f.isGo() && (strings.HasSuffix(f.path, "_test.go") != strings.HasSuffix(renamed, "_test.go") || constrained(f.path) != constrained(renamed)) {
-			return fmt.Errorf("KIND=%s: the go command would treat %s as a test or as specific to one platform", n.kind, renamed)
+			return fmt.Errorf("KIND=%s: the go command would treat %s as a test or as specific to one platform: choose another kind", n.kind, renamed)
 		}
 	}
 	return nil
@@ -83,67 +109,57 @@ func checkRequirements(f file, n names) error {
 	}
 	for _, requirement := range parsed.Require {
 		if requirement.Mod.Path == n.module {
-			return fmt.Errorf("MODULE=%s: the project requires a module with this path", n.module)
+			return fmt.Errorf("MODULE=%s: the project requires a module with this path: choose another one", n.module)
 		}
 	}
 	return nil
 }
 
-type goPackage struct {
-	names
-	topLevel map[string]string // new to old identifier, of all imports and top-level declarations
+// scope is the top level of a package, or a declaration in it.
+type scope struct {
+	path        string // the directory or the file
+	identifiers map[string]bool
 }
 
-// check returns an error if a new identifier in the file is reserved in Go, or already used in the same declaration or at the top
-// level of the package.
-func (p *goPackage) check(f file) error {
-	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.SkipObjectResolution)
-	if err != nil {
-		return err
-	}
-	for _, spec := range parsed.Imports {
-		name := path.Base(strings.Trim(spec.Path.Value, `"`))
-		if spec.Name != nil {
-			name = spec.Name.Name
+// scopesOf returns the scopes of the Go files, without the unexported identifiers of generated ones: the generators avoid collisions.
+func scopesOf(files []file) ([]scope, error) {
+	var scopes []scope
+	packages := map[string]scope{}
+	for _, f := range files {
+		if !f.isGo() {
+			continue
 		}
-		if err := p.add(f, name, p.topLevel); err != nil {
-			return err
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
 		}
-	}
-	for _, decl := range parsed.Decls {
-		for _, name := range declared(decl) {
-			if err := p.add(f, name, p.topLevel); err != nil {
-				return err
+		dir := path.Dir(f.path)
+		if _, ok := packages[dir]; !ok {
+			packages[dir] = scope{dir, map[string]bool{}}
+			scopes = append(scopes, packages[dir])
+		}
+		add := func(s scope, identifiers ...string) {
+			for _, identifier := range identifiers {
+				if !f.generated() || ast.IsExported(identifier) {
+					s.identifiers[identifier] = true
+				}
 			}
 		}
-		used := map[string]string{}
-		for _, name := range identifiers(decl) {
-			if err := p.add(f, name, used); err != nil {
-				return err
+		for _, spec := range parsed.Imports {
+			name := path.Base(strings.Trim(spec.Path.Value, `"`))
+			if spec.Name != nil {
+				name = spec.Name.Name
 			}
+			add(packages[dir], name)
+		}
+		for _, decl := range parsed.Decls {
+			add(packages[dir], declared(decl)...)
+			s := scope{f.path, map[string]bool{}}
+			add(s, identifiers(decl)...)
+			scopes = append(scopes, s)
 		}
 	}
-	return nil
-}
-
-// add records the new name of an identifier in names, which maps new to old ones. It returns an error if the new name is not
-// possible or taken.
-func (p *goPackage) add(f file, old string, names map[string]string) error {
-	if f.generated() && !ast.IsExported(old) {
-		return nil // The generators avoid collisions of these.
-	}
-	renamed, err := p.rename(old, true)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
-	}
-	if renamed != old && (!token.IsIdentifier(renamed) || types.Universe.Lookup(renamed) != nil) {
-		return fmt.Errorf("KIND=%s, GROUP=%s: the identifier %s would be a keyword or a predeclared name of Go", p.kind, p.group, renamed)
-	}
-	if other, taken := names[renamed]; taken && other != old {
-		return fmt.Errorf("KIND=%s, GROUP=%s: the identifier %s is already in use (%s)", p.kind, p.group, renamed, f.path)
-	}
-	names[renamed] = old
-	return nil
+	return scopes, nil
 }
 
 // declared returns the names that a declaration adds to the package scope.

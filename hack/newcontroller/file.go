@@ -202,6 +202,9 @@ var (
 // rename replaces the old names in a text or, with the capitalization of Go, in an identifier. It returns an error if an old name
 // has no new one.
 func (n names) rename(text string, identifier bool) (string, error) {
+	if identifier && n.taken[text] {
+		text += takenSuffix
+	}
 	if article(n.kind) == "an" {
 		text = articles.ReplaceAllString(text, "${1}n${2}")
 	}

@@ -54,7 +54,7 @@ func run(ctx context.Context, root, dir string, in input) error {
 	if err != nil {
 		return err
 	}
-	if err := checkCollisions(files, n); err != nil {
+	if n, err = avoidCollisions(files, n); err != nil {
 		return err
 	}
 	dir, err = checkDir(ctx, root, dir)

@@ -36,6 +36,8 @@ type names struct {
 	variables string // backupPlans
 	singular  string // backupplan
 	plural    string // backupplans: the resource
+
+	taken map[string]bool // the identifiers with a suffix
 }
 
 // newNames derives all names. It returns an error of one line if a name is invalid in Go or Kubernetes.
@@ -121,10 +123,10 @@ func (n names) checkKind() error {
 		return fmt.Errorf("must be no more than %d characters, because the name of the example contains it", longest)
 	}
 	if strings.HasSuffix(n.kind, "List") {
-		return errors.New("the suffix List is reserved for lists of objects")
+		return errors.New("the suffix List is reserved for lists of objects: choose another kind")
 	}
 	if builtIn(n.singular) {
-		return errors.New("is a built-in kind of Kubernetes, and kubectl could not tell the two apart")
+		return errors.New("is a built-in kind of Kubernetes, and kubectl could not tell the two apart: choose another one")
 	}
 	return nil
 }
@@ -143,7 +145,7 @@ func (n names) checkPlural() error {
 		return errors.New("is the same as the singular, but Go needs different identifiers; set another PLURAL")
 	}
 	if builtIn(n.plural) {
-		return errors.New("is a built-in resource of Kubernetes, and kubectl could not tell the two apart")
+		return errors.New("is a built-in resource of Kubernetes, and kubectl could not tell the two apart: choose another one")
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// sample is a users' object and what it controls, from a time on.
-type sample struct {
+// observation is a users' object and what it controls, from a time on.
+type observation struct {
 	at       time.Time
 	object   *object
 	its      []*object
@@ -33,10 +33,10 @@ func copiesJudge(w *walk) judge {
 			if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil {
 				continue
 			}
-			s := sample{time.Now(), o, controlled[o.GetUID()], !w.isHidden && w.heldAtStart == 0}
-			list := w.samples[o.GetUID()]
+			s := observation{time.Now(), o, controlled[o.GetUID()], !w.isHidden && w.heldAtStart == 0}
+			list := w.observations[o.GetUID()]
 			if n := len(list); n == 0 || list[n-1].object != o || list[n-1].isJudged != s.isJudged || !slices.Equal(list[n-1].its, s.its) {
-				w.samples[o.GetUID()] = append(list, s)
+				w.observations[o.GetUID()] = append(list, s)
 			}
 		}
 	}}
@@ -56,11 +56,11 @@ func (w *walk) controlled() map[types.UID][]*object {
 // judgeCopies judges, of Truth, the numbers that the program copies into a status. Which those are shows the end of a walk, and of clusters
 // in which nothing has happened: there, they are the same for all objects, and not all the same number.
 func (w *walk) judgeCopies(fresh *walk) {
-	ends := append(w.endSamples(), fresh.endSamples()...)
+	ends := append(w.endObservations(), fresh.endObservations()...)
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	copies := w.findCopies(ends)
-	for _, list := range w.samples {
+	for _, list := range w.observations {
 		for n, s := range list {
 			if n+1 == len(list) || !s.isJudged || list[n+1].at.Sub(s.at) <= truthTime {
 				continue
@@ -73,17 +73,17 @@ func (w *walk) judgeCopies(fresh *walk) {
 	}
 }
 
-// endSamples returns the users' objects, each with what it controls.
-func (w *walk) endSamples() (samples []sample) {
+// endObservations returns the users' objects, each with what it controls.
+func (w *walk) endObservations() (observations []observation) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	controlled := w.controlled()
 	for ref, o := range w.objects {
 		if its := controlled[o.GetUID()]; w.isUsers(ref.GroupResource) && len(its) == 1 {
-			samples = append(samples, sample{object: o, its: its})
+			observations = append(observations, observation{object: o, its: its})
 		}
 	}
-	return samples
+	return observations
 }
 
 // numbersOf returns the numbers in a status but for generations, by their names.
@@ -97,10 +97,10 @@ func numbersOf(o *object) map[string]int64 {
 	return numbers
 }
 
-// findCopies returns what is a copy in all samples. One that has always been the same number may be a coincidence.
-func (w *walk) findCopies(samples []sample) map[copied]bool {
+// findCopies returns what is a copy in all observations. One that has always been the same number may be a coincidence.
+func (w *walk) findCopies(observations []observation) map[copied]bool {
 	seen, refuted := map[copied]map[int64]bool{}, map[copied]bool{}
-	for _, s := range samples {
+	for _, s := range observations {
 		from, to := w.referenceTo(s.object).GroupResource, w.referenceTo(s.its[0]).GroupResource
 		theirs := numbersOf(s.its[0])
 		for name, n := range numbersOf(s.object) {
@@ -123,8 +123,8 @@ func (w *walk) findCopies(samples []sample) map[copied]bool {
 	return copies
 }
 
-// wrongCopy returns a number in the status of a sample that is a copy of nothing that it may be a copy of.
-func (w *walk) wrongCopy(s sample, copies map[copied]bool) (name string, v int64) {
+// wrongCopy returns a number in the status of an observation that is a copy of nothing that it may be a copy of.
+func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v int64) {
 	from := w.referenceTo(s.object).GroupResource
 	for name, n := range numbersOf(s.object) {
 		isCopy, isRight := false, false

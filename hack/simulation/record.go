@@ -25,25 +25,25 @@ func isWork(resource schema.GroupResource) bool { return resource != leases && !
 
 // record is what is known of a walk so far. The lock of the walk guards it.
 type record struct {
-	objects   map[reference]*object            // what the API server has, but for Leases and events
-	version   int64                            // the newest resourceVersion
-	versions  map[schema.GroupResource][]int64 // those of the changes of a resource, but for the program's own of users' objects
-	changedAt map[string][]time.Time           // when others than the program have changed something, by what it is about
-	news      map[string]time.Time             // when the last of these was that a program has to react to
-	specAt    map[string]time.Time             // since when the API server has the newest generation of an object
-	created   map[types.UID]*object            // by the program, as they were then
-	users     map[types.UID]bool               // the users' objects, past ones too
-	adopted   map[types.UID]types.UID          // of which objects users have made which of their own the controller
-	requests  []*request                       // of the program, in order, for what it does, without bodies
-	watched   []schema.GroupResource           // what the program watches, sorted
-	used      []string                         // the kinds of its requests, sorted
-	set       map[fieldOf]bool                 // the fields that the program has set in a creation or a patch
-	initial   map[fieldOf]bool                 // the fields that were there when the program had created an object
-	finalizer map[string]bool                  // those that the program adds
-	rejected  map[string]bool                  // what the last write about it was rejected for: it is tried again as long as that is so
-	refused   map[string]refusal
-	samples   map[types.UID][]sample // of the users' objects, for judgeCopies
-	elects    bool                   // The program has written a Lease.
+	objects      map[reference]*object            // what the API server has, but for Leases and events
+	version      int64                            // the newest resourceVersion
+	versions     map[schema.GroupResource][]int64 // those of the changes of a resource, but for the program's own of users' objects
+	changedAt    map[string][]time.Time           // when others than the program have changed something, by what it is about
+	news         map[string]time.Time             // when the last of these was that a program has to react to
+	specAt       map[string]time.Time             // since when the API server has the newest generation of an object
+	created      map[types.UID]*object            // by the program, as they were then
+	users        map[types.UID]bool               // the users' objects, past ones too
+	adopted      map[types.UID]types.UID          // of which objects users have made which of their own the controller
+	requests     []*request                       // of the program, in order, for what it does, without bodies
+	watched      []schema.GroupResource           // what the program watches, sorted
+	used         []string                         // the kinds of its requests, sorted
+	set          map[fieldOf]bool                 // the fields that the program has set in a creation or a patch
+	initial      map[fieldOf]bool                 // the fields that were there when the program had created an object
+	finalizer    map[string]bool                  // those that the program adds
+	rejected     map[string]bool                  // what the last write about it was rejected for: it is tried again as long as that is so
+	refused      map[string]refusal
+	observations map[types.UID][]observation // of the users' objects, for judgeCopies
+	elects       bool                        // The program has written a Lease.
 }
 
 // fieldOf is a field of the objects of a resource.
@@ -57,7 +57,7 @@ func newRecord() record {
 		objects: map[reference]*object{}, versions: map[schema.GroupResource][]int64{}, changedAt: map[string][]time.Time{}, news: map[string]time.Time{},
 		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{},
 		set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
-		finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, samples: map[types.UID][]sample{},
+		finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, observations: map[types.UID][]observation{},
 	}
 }
 

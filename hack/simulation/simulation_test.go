@@ -291,24 +291,24 @@ func TestLeftover(t *testing.T) {
 func TestCopies(t *testing.T) {
 	w := newWalk(newTestTester(t, Config{}), script{})
 	w.server = apiserver.New(w.registry, apiserver.Options{})
-	newSample := func(size, other int64) sample {
+	newObservation := func(size, other int64) observation {
 		widget := &object{Object: map[string]any{"status": map[string]any{"size": size, "constant": int64(1), "observedGeneration": size}}}
 		widget.SetGroupVersionKind(widgets.GroupVersion().WithKind("Widget"))
 		deployment := &object{Object: map[string]any{"status": map[string]any{"replicas": other, "constant": int64(1), "desired": int64(3)}}}
 		deployment.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-		return sample{object: widget, its: []*object{deployment}}
+		return observation{object: widget, its: []*object{deployment}}
 	}
-	copies := w.findCopies([]sample{newSample(2, 2), newSample(3, 3)})
+	copies := w.findCopies([]observation{newObservation(2, 2), newObservation(3, 3)})
 	want := map[copied]bool{{
 		fieldOf{widgets.GroupResource(), "status.size"}, fieldOf{appsv1.Resource("deployments"), "status.replicas"},
 	}: true}
 	if !reflect.DeepEqual(copies, want) {
 		t.Errorf("findCopies() = %v, want %v", copies, want)
 	}
-	if name, _ := w.wrongCopy(newSample(4, 4), copies); name != "" {
+	if name, _ := w.wrongCopy(newObservation(4, 4), copies); name != "" {
 		t.Errorf("%s is said to be wrong", name)
 	}
-	if name, n := w.wrongCopy(newSample(4, 5), copies); name != "status.size" || n != 4 {
+	if name, n := w.wrongCopy(newObservation(4, 5), copies); name != "status.size" || n != 4 {
 		t.Errorf("wrongCopy() = %q, %d", name, n)
 	}
 }

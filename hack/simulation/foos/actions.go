@@ -21,15 +21,15 @@ import (
 
 // Users are those of a namespace, with clients of a real or of a simulated cluster.
 type Users struct {
-	Foos        typedv1alpha1.FooInterface
-	Deployments typedappsv1.DeploymentInterface
+	FooClient        typedv1alpha1.FooInterface
+	DeploymentClient typedappsv1.DeploymentInterface
 }
 
 // Target is what an action is about.
 type Target struct {
 	Foo, Deployment string // names
 	Replicas        int32
-	Policy          metav1.DeletionPropagation
+	Propagation     metav1.DeletionPropagation
 }
 
 // String returns the names and the number of replicas.
@@ -44,7 +44,7 @@ func NewTarget(random *rand.Rand) Target {
 	}
 	return Target{
 		Foo: fmt.Sprintf("foo-%d", random.IntN(6)), Deployment: fmt.Sprintf("deployment-%d", random.IntN(7)),
-		Replicas: random.Int32N(4), Policy: policies[random.IntN(len(policies))],
+		Replicas: random.Int32N(4), Propagation: policies[random.IntN(len(policies))],
 	}
 }
 
@@ -64,7 +64,7 @@ var Actions = []Action{
 		return u.patchFoo(ctx, t, fmt.Sprintf(`{"spec":{"deploymentName":%q}}`, t.Deployment))
 	}},
 	{"delete Foo", func(ctx context.Context, u Users, t Target) error {
-		return u.Foos.Delete(ctx, t.Foo, metav1.DeleteOptions{PropagationPolicy: &t.Policy})
+		return u.FooClient.Delete(ctx, t.Foo, metav1.DeleteOptions{PropagationPolicy: &t.Propagation})
 	}},
 	{"create Deployment", func(ctx context.Context, u Users, t Target) error { return u.createDeployment(ctx, t) }},
 	{"scale Deployment", func(ctx context.Context, u Users, t Target) error {
@@ -78,7 +78,7 @@ var Actions = []Action{
 		return u.patchDeployment(ctx, t, `{"metadata":{"ownerReferences":null}}`)
 	}},
 	{"delete Deployment", func(ctx context.Context, u Users, t Target) error {
-		return u.Deployments.Delete(ctx, t.Deployment, metav1.DeleteOptions{PropagationPolicy: &t.Policy})
+		return u.DeploymentClient.Delete(ctx, t.Deployment, metav1.DeleteOptions{PropagationPolicy: &t.Propagation})
 	}},
 }
 
@@ -88,12 +88,12 @@ func (u Users) createFoo(ctx context.Context, t Target) error {
 	if t.Replicas > 0 {
 		foo.Spec.Replicas = &t.Replicas
 	}
-	_, err := u.Foos.Create(ctx, foo, metav1.CreateOptions{})
+	_, err := u.FooClient.Create(ctx, foo, metav1.CreateOptions{})
 	return err
 }
 
 func (u Users) patchFoo(ctx context.Context, t Target, patch string) error {
-	_, err := u.Foos.Patch(ctx, t.Foo, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := u.FooClient.Patch(ctx, t.Foo, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return u.createFoo(ctx, t)
 	}
@@ -103,7 +103,7 @@ func (u Users) patchFoo(ctx context.Context, t Target, patch string) error {
 // createDeployment creates a Deployment that no Foo controls.
 func (u Users) createDeployment(ctx context.Context, t Target) error {
 	labels := map[string]string{"app": t.Deployment}
-	_, err := u.Deployments.Create(ctx, &appsv1.Deployment{
+	_, err := u.DeploymentClient.Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: t.Deployment, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -117,6 +117,6 @@ func (u Users) createDeployment(ctx context.Context, t Target) error {
 }
 
 func (u Users) patchDeployment(ctx context.Context, t Target, patch string) error {
-	_, err := u.Deployments.Patch(ctx, t.Deployment, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := u.DeploymentClient.Patch(ctx, t.Deployment, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }

@@ -34,8 +34,8 @@ func TestActions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := apiserver.New(registry, apiserver.Options{}).Connect("users", apiserver.Reliable{}).Config()
 		u := Users{
-			Foos:        clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1().Foos(metav1.NamespaceDefault),
-			Deployments: kubernetes.NewForConfigOrDie(config).AppsV1().Deployments(metav1.NamespaceDefault),
+			FooClient:        clientset.NewForConfigOrDie(config).SamplecontrollerV1alpha1().Foos(metav1.NamespaceDefault),
+			DeploymentClient: kubernetes.NewForConfigOrDie(config).AppsV1().Deployments(metav1.NamespaceDefault),
 		}
 		random, done := rand.New(rand.NewPCG(1, 1)), map[string]bool{}
 		for range 500 {
