@@ -210,7 +210,7 @@ func (c *observer) replace(text string, quotes bool) string {
 		case match[2] == "": // a directive of a strategic merge patch
 			return name
 		case !isText:
-			c.Fatalf("%s is not known", name)
+			c.Fatalf("%s is not known, and the last response is %v", name, c.responses[len(c.responses)-1])
 		case quotes:
 			return strconv.Quote(value)
 		}
@@ -276,8 +276,18 @@ var patchTypes = map[string]types.PatchType{
 	"json": types.JSONPatchType, "merge": types.MergePatchType, "strategic": types.StrategicMergePatchType, "apply": types.ApplyYAMLPatchType,
 }
 
-// send makes a request.
+// send makes a request, again and again as long as the API server has no time for it.
 func (c *observer) send(verb, path, patchType string, body []byte) *http.Response {
+	c.Helper()
+	response := c.sendOnce(verb, path, patchType, body)
+	for ; response.StatusCode == http.StatusTooManyRequests; response = c.sendOnce(verb, path, patchType, body) {
+		response.Body.Close()
+		time.Sleep(time.Second)
+	}
+	return response
+}
+
+func (c *observer) sendOnce(verb, path, patchType string, body []byte) *http.Response {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.ctx, verb, c.host+path, bytes.NewReader(body))
 	requireNoError(c.T, err)

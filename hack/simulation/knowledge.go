@@ -141,13 +141,11 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 // reactionTime is how long others take to react to a write: to undo it, or to roll it out.
 const reactionTime = 2 * time.Second
 
-// hasNews reports whether something has happened since a time that a program has to react to. What others do to an object that is to be deleted
-// is no reason to try that again. The lock is held.
+// hasNews reports whether something has happened since a time for which a program has to try a request again that has failed: there is a new
+// spec, or others have changed what the request is about. What others do to its other objects, or to one that is to be deleted, is no reason.
+// The lock is held.
 func (w *walk) hasNews(r *request, since time.Time) bool {
-	if r.Verb == "delete" {
-		return w.specAt[r.about].After(since)
-	}
-	return w.news[r.about].After(since) || w.news[r.ref.String()].After(since)
+	return w.specAt[r.about].After(since) || r.Verb != "delete" && w.news[r.ref.String()].After(since)
 }
 
 func (i *instance) sameAgain(r *apiserver.Request) string { return r.String() + string(r.Body) }

@@ -24,7 +24,7 @@ import (
 
 func newTestTester(t *testing.T, config Config) *tester {
 	t.Helper()
-	config.CRDs, config.Examples = []string{"testdata/crd.yaml"}, []string{"testdata/examples.yaml"}
+	config.CRDs, config.Examples = []string{"testdata/widgets.yaml"}, []string{"testdata/examples.yaml"}
 	config.Instances, config.Objects = 1, 3
 	all, err := newTester(config)
 	if err != nil {
