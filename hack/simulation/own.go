@@ -73,7 +73,8 @@ func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *
 		return nil, k.before(w.sent)
 	}
 	if at, isDeleted := w.by.deleted[k.uid()]; isDeleted {
-		return nil, at.Before(w.sent.decided)
+		// A request that is sent at the moment of a response uses that.
+		return nil, at.Before(w.sent.decided) || at.Equal(w.sent.Sent) && at.Equal(w.by.answered[w.sent.about].at)
 	}
 	return k.object, k.before(w.sent)
 }

@@ -9,9 +9,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"k8s.io/sample-controller/hack/simulation"
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 var rabbitmqScale = animal{
@@ -24,7 +26,15 @@ var rabbitmqScale = animal{
 	program: func(mended bool) simulation.Program {
 		return managed(rabbitmqScaleController{mended}.reconcile, &appsv1.StatefulSet{})
 	},
-	config: simulation.Config{ByDesign: isAdopted},
+	config: simulation.Config{ByDesign: exceptReplicas},
+}
+
+// exceptReplicas drops what the controller does not correct if others change it: all but the number of replicas.
+func exceptReplicas(o *apiserver.Object, owners []*apiserver.Object) bool {
+	if replicas, isSet, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); isSet && o.GetKind() == "StatefulSet" {
+		o.Object["spec"] = map[string]any{"replicas": replicas}
+	}
+	return isAdopted(o, owners)
 }
 
 // rabbitmqScaleController gives each App a StatefulSet with its replicas, or with more.

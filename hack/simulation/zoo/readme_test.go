@@ -90,16 +90,16 @@ func linesOf(file string) (n int, err error) {
 const readmeFormat = `# The zoo
 
 Public bugs of real controllers. Each is rebuilt as a small controller, the mechanism only, broken and mended; [package simulation](..) walks
-with both. The broken one is noticed, and the mended one, which differs in a few lines, keeps all promises that are judged. The controllers use
-controller-runtime, with the set-up in [manager.go](manager.go).
+with both. In walks of the broken one a promise breaks, and not in those of the mended one, which differs in a few lines. What else a real controller
+does is left out, such as the correction of what others change, so that other promises are not judged. The controllers use controller-runtime,
+with the set-up in [manager.go](manager.go).
 
-    go test .                                              # each bug is noticed; 5 walks with each mended controller
-    go test -run='^TestMended$' . -walks=1000 -timeout=0
+    go test .                                              # each bug is noticed, and not in 40 walks of the mended controller
+    go test -run='^TestMended$' -timeout=0 . -zoo.mended=1000
     go test -run='^TestREADME$' . -update -timeout=1h      # generate this page
 
 The stories below are shrunk: they are the shortest that were found in which the promise breaks. Walks: how many it took, first those
-that try one probe each, and then random ones.
-Lines: those of the controller in its file.
+that try one probe each, and then random ones. Lines: those of the controller in its file.
 
 | bug | what happened there | mechanism | broken promise | mended | walks | lines |
 |---|---|---|---|---|---|---|
