@@ -90,9 +90,9 @@ func linesOf(file string) (n int, err error) {
 const readmeFormat = `# The zoo
 
 Public bugs of real controllers. Each is rebuilt as a small controller, the mechanism only, broken and mended; [package simulation](..) walks
-with both. In walks of the broken one a promise breaks, and not in those of the mended one, which differs in a few lines. What else a real controller
-does is left out, such as the correction of what others change, so that other promises are not judged. The controllers use controller-runtime,
-with the set-up in [manager.go](manager.go).
+with both. In walks of the broken one a promise breaks, and not in those of the mended one, which differs in a few lines. What else a real
+controller does is left out, such as the correction of what others change: only the promise of the bug is judged. The controllers use
+controller-runtime, with the set-up in [manager.go](manager.go).
 
     go test .                                              # each bug is noticed, and not in 40 walks of the mended controller
     go test -run='^TestMended$' -timeout=0 . -zoo.mended=1000
@@ -105,6 +105,5 @@ that try one probe each, and then random ones. Lines: those of the controller in
 |---|---|---|---|---|---|---|
 %s
 What is not judged of any controller: ` + "`no write goes back in time` and `nothing is created twice`" + ` are strict promises, which a program has to
-make ([promises](../promises.go)); ` + "`one member goes at a time`" + ` is one of its own. Writes at others' speed and the order of many objects
-are not judged here: a queue and a cache alone do not keep these promises.
+make ([promises](../promises.go)); ` + "`one member goes at a time`" + ` is one of its own.
 %s`

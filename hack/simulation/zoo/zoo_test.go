@@ -15,6 +15,8 @@ var (
 	mended = flag.Int("zoo.mended", 40, "how many there are with each mended controller")
 )
 
+func init() { simulation.Flags() } // TestREADME shrinks stories.
+
 // TestBroken walks with each broken controller until its promise is broken.
 func TestBroken(t *testing.T) {
 	for _, a := range all {
