@@ -37,16 +37,6 @@ func isAdopted(o *apiserver.Object, owners []*apiserver.Object) bool {
 	return o.GetKind() != "App" && len(owners) == 1 && !strings.HasPrefix(o.GetName(), owners[0].GetName())
 }
 
-// isByDesign reports whether an object depends by design on what has happened before. The fields of a child do: a controller creates it, and
-// what others change afterwards it corrects only if the bug is about that.
-func (a animal) isByDesign(o *apiserver.Object, owners []*apiserver.Object) bool {
-	if o.GetKind() != "App" {
-		delete(o.Object, "data")
-		delete(o.Object, "spec")
-	}
-	return a.config.ByDesign != nil && a.config.ByDesign(o, owners)
-}
-
 // configOf returns the configuration of the walks of an animal.
 func (a animal) configOf(mended bool) simulation.Config {
 	c := a.config
@@ -60,13 +50,6 @@ func (a animal) configOf(mended bool) simulation.Config {
 	if c.Objects == 0 {
 		c.Objects = 3
 	}
-	// A queue and a cache alone do not keep these: they need a pause between writes, and a priority.
-	c.Exempt = append(slices.Clone(c.Exempt), simulation.Pace, simulation.NotLast)
-	if a.promise != simulation.SameEnd {
-		c.ByDesign = a.isByDesign
-	}
-	if a.promise != simulation.Generations {
-		c.Exempt = append(c.Exempt, simulation.Generations) // It reports none.
-	}
+	c.Exempt = append(slices.Clone(c.Exempt), simulation.Pace, simulation.NotLast) // Their probes take long.
 	return c
 }
