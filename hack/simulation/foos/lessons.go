@@ -143,3 +143,8 @@ func (w walk) createAndWait() {
 	w.create(0, 0, 1)
 	w.Expect(30*time.Second, "Foo foo-0 has no Deployment that is available", func() bool { return w.isAvailable(0) })
 }
+
+// hasReplicas reports whether a Deployment desires a number of replicas, at least one.
+func (w walk) hasReplicas(n int, replicas int64) bool {
+	return number(w.deployment(n), "spec", "replicas") == replicas
+}

@@ -307,11 +307,6 @@ func (w walk) isAvailable(n int) bool {
 	return number(w.deployment(n), "status", "availableReplicas") == 1
 }
 
-// hasReplicas reports whether a Deployment desires a number of replicas, at least one.
-func (w walk) hasReplicas(n int, replicas int64) bool {
-	return number(w.deployment(n), "spec", "replicas") == replicas
-}
-
 // controls reports whether a Foo controls a Deployment.
 func (w walk) controls(foo, n int) bool {
 	owner, d := w.Get(fooRef(foo)), w.deployment(n)
