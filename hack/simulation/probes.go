@@ -198,8 +198,9 @@ func probeErrors(w *walk) {
 	}
 }
 
-// maxWritesInHour is how many writes of an object, for one of the users' objects, are too many in an hour in which none has an effect.
-const maxWritesInHour = 100
+// maxWritesInHour is how many writes of an object, for one of the users' objects, are too many in an hour in which none has an effect: more than
+// one a minute, one at each resync, and the first twenty of a retry delay that doubles.
+const maxWritesInHour = 150
 
 // judgeHour judges Pace of the last hour, of the writes that have no effect.
 func (w *walk) judgeHour(since time.Time, isVain func(r *request) bool, although string) {
