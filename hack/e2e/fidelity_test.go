@@ -276,18 +276,8 @@ var patchTypes = map[string]types.PatchType{
 	"json": types.JSONPatchType, "merge": types.MergePatchType, "strategic": types.StrategicMergePatchType, "apply": types.ApplyYAMLPatchType,
 }
 
-// send makes a request, again and again as long as the API server has no time for it.
+// send makes a request.
 func (c *observer) send(verb, path, patchType string, body []byte) *http.Response {
-	c.Helper()
-	response := c.sendOnce(verb, path, patchType, body)
-	for ; response.StatusCode == http.StatusTooManyRequests; response = c.sendOnce(verb, path, patchType, body) {
-		response.Body.Close()
-		time.Sleep(time.Second)
-	}
-	return response
-}
-
-func (c *observer) sendOnce(verb, path, patchType string, body []byte) *http.Response {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.ctx, verb, c.host+path, bytes.NewReader(body))
 	requireNoError(c.T, err)
@@ -368,7 +358,7 @@ func (c *observer) watch(path string) io.ReadCloser {
 		if !isNew || c.ctx.Err() != nil {
 			c.Fatalf("GET %s: %s", path, response.Status)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // The API server is polled.
 	}
 }
 
