@@ -44,8 +44,8 @@ type known struct {
 	isRead bool // It is what a request was answered with, not an event.
 }
 
-// answer is when a response came, and when the program had decided to send the request.
-type answer struct{ at, decided time.Time }
+// answer is when a response came, and what the walk knew of the request: see request.
+type answer struct{ at, decided, due time.Time }
 
 // before reports whether an instance certainly knew something when it decided to send a request. What it has read for that, it knew.
 func (k known) before(r *request) bool {
@@ -127,11 +127,15 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		o = q.body
 	}
 	q.about = i.walk.aboutObject(q.ref, o)
-	if last := i.answered[q.about]; last.at.Equal(r.Sent) && last.decided.Before(q.decided) {
-		q.decided = last.decided
+	if last := i.answered[q.about]; last.at.Equal(r.Sent) { // It was sent for what this one needs.
+		if last.decided.Before(q.decided) {
+			q.decided = last.decided
+		}
+		q.due = last.due
 	}
 	for of, f := range i.failures {
-		if until := f.until(); of.about == q.about && until.After(q.due) && !i.walk.hasNews(q, f.last.Add(reactionTime)) {
+		pauses := f.anyVain && of == q.series()
+		if until := f.until(); of.about == q.about && until.After(q.due) && !i.walk.hasNews(q, pauses, f.last.Add(reactionTime)) {
 			q.due = until
 		}
 	}
@@ -142,10 +146,10 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 const reactionTime = 2 * time.Second
 
 // hasNews reports whether something has happened since a time for which a program has to try a request again that has failed: there is a new
-// spec, or others have changed what the request is about. What others do to its other objects, or to one that is to be deleted, is no reason.
-// The lock is held.
-func (w *walk) hasNews(r *request, since time.Time) bool {
-	return w.specAt[r.about].After(since) || r.Verb != "delete" && w.news[r.ref.String()].After(since)
+// spec, or others have changed what the request is about. What others do to its other objects, or to one that is to be deleted, is no reason,
+// nor is it for a program that pauses because others have undone what it wrote. The lock is held.
+func (w *walk) hasNews(r *request, pauses bool, since time.Time) bool {
+	return w.specAt[r.about].After(since) || !pauses && r.Verb != "delete" && w.news[r.ref.String()].After(since)
 }
 
 func (i *instance) sameAgain(r *apiserver.Request) string { return r.String() + string(r.Body) }
@@ -201,7 +205,7 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	if !errors.Is(err, context.Canceled) {
 		delete(i.open, r.Request) // What was cancelled may still be applied.
 	}
-	i.answered[r.about] = answer{time.Now(), r.decided}
+	i.answered[r.about] = answer{time.Now(), r.decided, r.due}
 	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
 		i.again[i.sameAgain(r.Request)] = r.decided
 	}
