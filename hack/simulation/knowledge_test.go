@@ -1,0 +1,108 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// TestDue has requests fail for a minute, or change nothing, and judges until when the next one may wait after something has happened.
+func TestDue(t *testing.T) {
+	all := newTestTester(t, Config{})
+	configMap := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	for name, test := range map[string]struct {
+		failing string // the verb
+		isVain  bool
+		happens func(w *walk, i *instance)
+		next    string
+		isDue   bool // at once
+	}{
+		"an error":                                {"patch", false, func(*walk, *instance) {}, "patch", false},
+		"an error, and news":                      {"patch", false, hearNews(configMap), "patch", true},
+		"a patch in vain, and news":               {"patch", true, hearNews(configMap), "patch", false},
+		"a patch in vain, and a creation":         {"patch", true, hearNews(configMap), "create", true},
+		"a patch in vain, and a new spec":         {"patch", true, func(w *walk, _ *instance) { w.specAt[configMap.String()] = time.Now() }, "patch", true},
+		"a deletion that failed, and news":        {"delete", false, hearNews(configMap), "delete", false},
+		"a read that has succeeded":               {"get", false, readIt(configMap, 0), "create", false},
+		"a read that succeeded some time earlier": {"get", false, readIt(configMap, time.Second), "create", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWalk(all, script{})
+				i := &instance{walk: w, knowledge: newKnowledge()}
+				of := series{useOf(newRequestFor(configMap, test.failing)), configMap.String()}
+				for range 3 {
+					i.failures[of] = i.failures[of].and(test.isVain)
+					time.Sleep(30 * time.Second)
+				}
+				test.happens(w, i)
+				due := i.newRequest(newRequestFor(configMap, test.next)).due
+				if isDue := !due.After(time.Now()); isDue != test.isDue {
+					t.Errorf("due at once: %t, want %t", isDue, test.isDue)
+				}
+			})
+		})
+	}
+}
+
+func newRequestFor(ref reference, verb string) *apiserver.Request {
+	return &apiserver.Request{Verb: verb, Resource: ref.GroupResource, Namespace: ref.Namespace, Name: ref.Name, Sent: time.Now(),
+		Body: []byte(`{"metadata":{"name":"` + ref.Name + `"}}`)}
+}
+
+func hearNews(ref reference) func(w *walk, i *instance) {
+	return func(w *walk, _ *instance) { w.news[ref.String()] = time.Now() }
+}
+
+// readIt answers a read, some time before the next request.
+func readIt(ref reference, before time.Duration) func(w *walk, i *instance) {
+	return func(_ *walk, i *instance) {
+		read := i.newRequest(newRequestFor(ref, "get"))
+		i.learnResponse(read, &object{Object: map[string]any{"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace}}}, nil)
+		time.Sleep(before)
+	}
+}
+
+// TestKnown has an instance delete an object, and judges whether a write knew that for certain.
+func TestKnown(t *testing.T) {
+	all := newTestTester(t, Config{})
+	configMap := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	for name, test := range map[string]struct {
+		decided, waits time.Duration // before, and after the response
+		isCertain      bool
+	}{
+		"decided after the response":                {0, time.Second, true},
+		"decided at the moment of the response":     {0, 0, true},
+		"decided before, and sent after the answer": {time.Second, time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWalk(all, script{})
+				i := &instance{walk: w, knowledge: newKnowledge()}
+				i.learn(configMap.GroupResource, &object{Object: map[string]any{"metadata": map[string]any{
+					"name": "a", "namespace": "default", "uid": "1", "resourceVersion": "1"}}}, true)
+				decided := time.Now()
+				time.Sleep(test.decided)
+				i.learnResponse(i.newRequest(newRequestFor(configMap, "delete")),
+					&object{Object: map[string]any{"details": map[string]any{"uid": "1"}}}, nil)
+				time.Sleep(test.waits)
+				sent := i.newRequest(newRequestFor(configMap, "create"))
+				if test.decided > 0 {
+					sent.decided = decided
+				}
+				known, isCertain := Write{by: i, sent: sent}.Known(configMap.GroupResource, "default", "a")
+				if known != nil || isCertain != test.isCertain {
+					t.Errorf("Known() = %v, %t, want nil, %t", known, isCertain, test.isCertain)
+				}
+			})
+		})
+	}
+}
