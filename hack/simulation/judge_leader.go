@@ -48,8 +48,9 @@ func leaderJudge(w *walk) judge {
 	}
 }
 
-// isExpired reports whether a Lease was not renewed in time.
+// isExpired reports whether a Lease was not renewed in time. client-go compares times to the second, so that a candidate sees only the first of
+// the renewals of a second.
 func isExpired(lease *object) bool {
 	renewed, err := time.Parse(metav1.RFC3339Micro, text(lease, "spec", "renewTime"))
-	return err != nil || time.Since(renewed) > time.Duration(number(lease, "spec", "leaseDurationSeconds"))*time.Second
+	return err != nil || time.Since(renewed.Truncate(time.Second)) > time.Duration(number(lease, "spec", "leaseDurationSeconds"))*time.Second
 }

@@ -52,7 +52,7 @@ func truthJudge(w *walk) judge {
 // falsehoods returns what the users' objects say that is not so, with details. The lock is held.
 func (w *walk) falsehoods(served map[types.UID]int64) map[string]string {
 	told := map[string]string{}
-	if w.isHidden || w.heldAtStart > 0 {
+	if w.hides() {
 		return told
 	}
 	controlled := w.controlled()

@@ -30,7 +30,7 @@ type knowledge struct {
 	acked    map[reference]string    // the resourceVersion in the response to the instance's last write
 	deleted  map[types.UID]time.Time // when the response came that says that the instance has deleted it
 	failures map[series]failures
-	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After
+	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After or, if they read, a broken connection
 	answered map[string]answer    // the last response, by what it was about
 	open     map[*apiserver.Request]*request
 	counts   map[string]int // of requests and events, for their ids
@@ -206,7 +206,7 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 		delete(i.open, r.Request) // What was cancelled may still be applied.
 	}
 	i.answered[r.about] = answer{time.Now(), r.decided, r.due}
-	if _, isSentAgain := apierrors.SuggestsClientDelay(err); isSentAgain {
+	if _, isDelayed := apierrors.SuggestsClientDelay(err); isDelayed || !r.IsWrite() && errors.Is(err, apiserver.ErrConnection) {
 		i.again[i.sameAgain(r.Request)] = r.decided
 	}
 	switch {

@@ -59,6 +59,11 @@ func (w *walk) setHidden(hidden bool) {
 	w.isHidden = hidden
 }
 
+// hides reports whether something keeps the program from knowing, or from reporting, what is so. The lock is held.
+func (w *walk) hides() bool {
+	return w.isHidden || w.heldAtStart > 0 || time.Now().Before(w.hiddenUntil)
+}
+
 // failWrites makes one kind of the writes of the program fail that are not about its users' objects.
 func (w *walk) failWrites(s step, what string, err func(r *apiserver.Request) error) string {
 	w.lock.Lock()

@@ -102,7 +102,7 @@ func ownJudge(w *walk) judge {
 			last := since
 			since = map[falsehood]time.Time{}
 			for _, own := range w.Own {
-				if own.Moment == nil || w.isHidden || w.heldAtStart > 0 {
+				if own.Moment == nil || w.hides() {
 					continue
 				}
 				err := own.Moment(Cluster{w})

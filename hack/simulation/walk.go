@@ -56,6 +56,7 @@ type walk struct {
 	calmSince     time.Time // Since then no fault happens.
 	faultsChanged time.Time // when the last fault has begun or ended
 	isHidden      bool      // A fault that lasts for hours keeps the program from reporting.
+	hiddenUntil   time.Time // when the program has reported, after such a fault, what was so
 	happened      int       // how many actions and faults
 	faults        map[string]fault
 	undone        map[reference]time.Time // until when another client undoes what the program changes
@@ -193,6 +194,9 @@ func (w *walk) take(s step) {
 func (w *walk) calm() {
 	w.server.ClearRules()
 	w.lock.Lock()
+	if w.isHidden {
+		w.hiddenUntil = time.Now().Add(max(w.Resync, maxRetryDelay))
+	}
 	w.calmSince, w.faultsChanged, w.requestFault, w.eventLag, w.isHidden = time.Now(), time.Now(), nil, nil, false
 	clear(w.undone)
 	instances := slices.Clone(w.instances)
@@ -211,17 +215,17 @@ func (w *walk) calm() {
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
 func (w *walk) settle() {
 	calm := time.Now()
-	due := map[string]time.Time{} // since when the writes about something have been due, if that is later
+	due := calm // since when writes have been due: what one does may make another one possible, about something else
 	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
 		w.sleep(time.Second)
 		w.lock.Lock()
 		for _, r := range w.sentSince(last, w.isCorrection) {
 			last = r.Sent.Add(time.Nanosecond)
-			if r.due.After(calm) {
-				due[r.about] = r.due
+			if r.due.After(due) {
+				due = r.due
 			}
-			if late := last.Sub(calm); min(late, last.Sub(due[r.about])) > convergenceTimeout {
-				w.violated(Soon, "%s after the last action or fault %s still writes: %s", late.Round(time.Millisecond), r.Client, r)
+			if last.Sub(due) > convergenceTimeout {
+				w.violated(Soon, "%s after the last action or fault %s still writes: %s", last.Sub(calm).Round(time.Millisecond), r.Client, r)
 			}
 		}
 		w.lock.Unlock()
