@@ -25,9 +25,9 @@ const staleCacheTimeout = time.Minute
 
 const missedDelay = 5 * time.Second
 
-// ConsistencyStore keeps a controller from acting on a cache that is older than the controller's own last write.
-// It records the resourceVersions of the last writes for each owner, which is a key of the workqueue. It is safe
-// for concurrent use. Its terms, and its rule for a cache of unknown version, are those of
+// ConsistencyStore keeps a controller from acting on a cache that is older than the controller's own last write, or
+// than a live read that showed the cache to be stale. It records the resourceVersions of both for each owner, which is
+// a key of the workqueue. It is safe for concurrent use. Its terms, and its rule for a cache of unknown version, are those of
 // k8s.io/client-go/util/consistency in the beta releases of client-go 0.38. The timeout is its own.
 //
 // The resourceVersions of one resource are ordered, see
@@ -62,7 +62,8 @@ func (s *ConsistencyStore) add(resource schema.GroupResource, cached cache.Store
 	metrics.StaleSyncSkips.WithLabelValues(resource.Group, resource.Resource) // The series starts at 0.
 }
 
-// WroteAt records the resourceVersion in the response to a write for an owner, unless it cannot be compared.
+// WroteAt records the resourceVersion in the response to a write for an owner, or to a live read, unless it cannot be
+// compared.
 func (s *ConsistencyStore) WroteAt(owner cache.ObjectName, resource schema.GroupResource, resourceVersion string) {
 	if _, err := resourceversion.CompareResourceVersion(resourceVersion, resourceVersion); err != nil {
 		return
@@ -79,7 +80,7 @@ func (s *ConsistencyStore) EnsureReady(owner cache.ObjectName) error {
 	for _, write := range s.writes[owner] {
 		if read, isStale := s.read(write); isStale && time.Since(write.at) < staleCacheTimeout {
 			metrics.StaleSyncSkips.WithLabelValues(write.resource.Group, write.resource.Resource).Inc()
-			return fmt.Errorf("%w: %s are at resourceVersion %s, and %s was written",
+			return fmt.Errorf("%w: %s are at resourceVersion %s, and the API server has %s",
 				ErrStale, write.resource, cmp.Or(read, "unknown"), write.resourceVersion)
 		}
 	}

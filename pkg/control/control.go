@@ -49,10 +49,12 @@ func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) er
 	client := c.fooClient.SamplecontrollerV1alpha1().Foos(foo.Namespace)
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
 	switch {
-	case err != nil && !apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: Foo %q is gone", ErrStale, foo.Name)
+	case err != nil:
 		return err
-	case err != nil, live.UID != foo.UID, live.DeletionTimestamp != nil,
-		!equality.Semantic.DeepEqual(live.Spec, foo.Spec):
+	case live.UID != foo.UID, live.DeletionTimestamp != nil, !equality.Semantic.DeepEqual(live.Spec, foo.Spec):
+		c.expect(foo, samplev1alpha1.Resource("foos"), live)
 		return fmt.Errorf("%w: Foo %q has changed", ErrStale, foo.Name)
 	}
 	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")

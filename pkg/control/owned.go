@@ -158,10 +158,10 @@ func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differ
 	}
 	klog.FromContext(ctx).V(4).Info(o.kind+" exists; read it from the API server",
 		"resourceVersion", existing.GetResourceVersion())
+	o.expect(foo, o.resource, existing)
 	if !metav1.IsControlledBy(existing, foo) {
 		return none, nameConflict(name)
 	}
-	o.expect(foo, o.resource, existing)
 	return none, fmt.Errorf("%w: %s %q exists", ErrStale, o.kind, name)
 }
 
@@ -260,9 +260,12 @@ func (o *Owned[T]) Delete(
 	if current != none {
 		live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
 		switch {
-		case err != nil && !apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("%w: %s %q is gone", ErrStale, o.kind, current.GetName())
+		case err != nil:
 			return err
-		case err != nil, !metav1.IsControlledBy(live, foo), !canTakeOver(live):
+		case !metav1.IsControlledBy(live, foo), !canTakeOver(live):
+			o.expect(foo, o.resource, live)
 			return fmt.Errorf("%w: %s %q has changed", ErrStale, o.kind, current.GetName())
 		}
 		klog.FromContext(ctx).V(4).Info("Read "+o.kind+" from the API server; it can take over",

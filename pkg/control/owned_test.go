@@ -122,14 +122,19 @@ func TestFooHasChanged(t *testing.T) {
 		live, notFound := foo.DeepCopy(), error(apierrors.NewNotFound(samplev1alpha1.Resource("foos"), foo.Name))
 		if edit != nil {
 			edit(live)
+			live.ResourceVersion = "11"
 			notFound = nil
 		}
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		sampleClient.AddReactor("get", "foos", returning(live, notFound))
 		for _, current := range []*appsv1.Deployment{deployment, nil} {
-			err := newOwned(kubeClient, newControl(sampleClient)).Delete(t.Context(), foo, deployment, current, canTakeOver)
+			owned := newOwned(kubeClient, newControl(sampleClient))
+			err := owned.Delete(t.Context(), foo, deployment, current, canTakeOver)
 			if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
 				t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
+			}
+			if isStale := owned.ConsistencyStore.EnsureReady(cache.MetaObjectToName(foo)) != nil; isStale != (edit != nil) {
+				t.Errorf("%s: the next sync waits for the cache: %t, want %t", change, isStale, edit != nil)
 			}
 		}
 	}
@@ -159,22 +164,28 @@ func TestCurrentHasChanged(t *testing.T) {
 		Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
 	}
 	for name, test := range map[string]struct {
-		change func(*appsv1.Deployment)
-		err    error
-		want   error
+		change  func(*appsv1.Deployment)
+		err     error
+		want    error
+		isStale bool // until the cache has what was read
 	}{
-		"available":      {func(*appsv1.Deployment) {}, nil, nil},
-		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, ErrStale},
-		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, ErrStale},
-		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), ErrStale},
-		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded},
+		"available":      {func(*appsv1.Deployment) {}, nil, nil, false},
+		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, ErrStale, true},
+		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, ErrStale, true},
+		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), ErrStale, false},
+		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded, false},
 	} {
 		live := cached.DeepCopy()
+		live.ResourceVersion = "11"
 		test.change(live)
 		kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 		kubeClient.AddReactor("get", "deployments", returning(live, test.err))
 		sampleClient.AddReactor("get", "foos", returning(foo, nil))
-		err := newOwned(kubeClient, newControl(sampleClient)).Delete(t.Context(), foo, &appsv1.Deployment{}, cached, canTakeOver)
+		owned := newOwned(kubeClient, newControl(sampleClient))
+		err := owned.Delete(t.Context(), foo, &appsv1.Deployment{}, cached, canTakeOver)
+		if isStale := owned.ConsistencyStore.EnsureReady(cache.MetaObjectToName(foo)) != nil; isStale != test.isStale {
+			t.Errorf("%s: the next sync waits for the cache: %t, want %t", name, isStale, test.isStale)
+		}
 		deleted := slices.ContainsFunc(kubeClient.Actions(), func(action clienttesting.Action) bool { return action.Matches("delete", "deployments") })
 		if !errors.Is(err, test.want) || deleted != (test.want == nil) {
 			t.Errorf("%s: Delete() = %v, deleted: %v, want %v", name, err, deleted, test.want)
@@ -213,30 +224,35 @@ func TestWritesAreRecorded(t *testing.T) {
 	}}
 	written := deployment.DeepCopy()
 	written.ResourceVersion = "11"
+	another := written.DeepCopy()
+	another.OwnerReferences = nil
+	exists := apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo")
 	create := func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
 		return o.CreateOrPatch(t.Context(), foo, deployment, keep)
 	}
 	for name, test := range map[string]struct {
+		stored    *appsv1.Deployment
 		createErr error
 		write     func(*Owned[*appsv1.Deployment]) Result[*appsv1.Deployment]
 		wantErr   error
 	}{
-		"create": {nil, create, nil},
-		"patch": {nil, func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
+		"create": {written, nil, create, nil},
+		"patch": {written, nil, func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
 			return o.change(t.Context(), foo, deployment, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		}, nil},
-		"exists": {apierrors.NewAlreadyExists(appsv1.Resource("deployments"), "foo"), create, ErrStale},
+		"exists":        {written, exists, create, ErrStale},
+		"another's one": {another, exists, create, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kubeClient := &kubefake.Clientset{}
-			kubeClient.AddReactor("create", "deployments", returning(written, test.createErr))
-			kubeClient.AddReactor("*", "deployments", returning(written, nil))
+			kubeClient.AddReactor("create", "deployments", returning(test.stored, test.createErr))
+			kubeClient.AddReactor("*", "deployments", returning(test.stored, nil))
 			owned := newOwned(kubeClient, newControl(nil))
 			store := owned.ConsistencyStore
 			cached := store.stores[deployments]
 			cached.Bookmark("10")
 			got := test.write(owned)
-			if !errors.Is(got.Err, test.wantErr) || got.Changed != (got.Err == nil) || got.Changed && got.Object != written {
+			if !errors.Is(got.Err, test.wantErr) || got.Changed != (test.stored == written && got.Err == nil) || got.Changed && got.Object != written {
 				t.Errorf("got %v, want the response and error %v", got, test.wantErr)
 			}
 			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, ErrStale) {
