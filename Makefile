@@ -265,6 +265,11 @@ test-new: cluster ## Create the README's controller and one with unusual names, 
 	go -C hack/doctest test -count=1 -timeout 1h -run TestExercises .
 	go -C hack/newcontroller test -count=1 -timeout 1h ./...
 
+.PHONY: simulation
+simulation: ## Copy the simulation into the module of your own controller, DIR=../your-operator, with a test to complete; again to update it.
+	@go -C hack/newcontroller build -o ../../$(BIN)/copysimulation ./copysimulation
+	@$(BIN)/copysimulation -dir='$(DIR)'
+
 .PHONY: test-zoo
 test-zoo: ## Walk with public bugs of other controllers, until each is noticed, and with the mended ones.
 	go -C hack/simulation/zoo test -count=1 -timeout 1h ./...

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
 	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 )
 
@@ -41,7 +41,7 @@ func (resource *Resource) validate(found, o *Object) field.ErrorList {
 func (resource *Resource) nameFunc() apivalidation.ValidateNameFunc {
 	switch {
 	case resource.Group == "rbac.authorization.k8s.io":
-		return func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+		return func(name string, _ bool) []string { return rest.IsValidPathSegmentName(name) }
 	case resource.goType != nil && (resource.Kind.Kind == "Namespace" || resource.Kind.Kind == "Service"):
 		return apivalidation.NameIsDNSLabel
 	}
