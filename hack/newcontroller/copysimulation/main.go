@@ -54,7 +54,7 @@ func run(ctx context.Context, root, dir string, out io.Writer) error {
 	if err := m.require(ctx, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Next steps:\n  cd %s\n  go test -v -run=TestSimulation %s\n", dir, test.packagePath())
+	fmt.Fprintf(out, "Next steps:\n  cd %s\n  go test -vet=off -v -run=TestSimulation %s\n", dir, test.packagePath())
 	return nil
 }
 

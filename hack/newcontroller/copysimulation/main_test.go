@@ -123,7 +123,7 @@ func TestCopy(t *testing.T) {
 // walk runs the test of a module, which fails, and returns its output.
 func walk(t *testing.T, dir string) string {
 	t.Helper()
-	command := exec.Command("go", "test", "-run=^TestSimulation$/^walks$", ".", "-walks=2", "-shrink=1s")
+	command := exec.Command("go", "test", "-vet=off", "-run=^TestSimulation$/^walks$", ".", "-walks=2", "-shrink=1s")
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	output, err := command.CombinedOutput()
