@@ -33,14 +33,14 @@ func main() {}
 func run(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	for ctx.Err() == nil && err == nil {
-		_, err = client.CoreV1().ConfigMaps("default").Apply(ctx, corev1.ConfigMap("time", "default").
+		_, _ = client.CoreV1().ConfigMaps("default").Apply(ctx, corev1.ConfigMap("time", "default").
 			WithData(map[string]string{"time": time.Now().String()}), metav1.ApplyOptions{FieldManager: "widgets"})
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
 	}
-	return nil
+	return err
 }
 `,
 	"artifacts/examples/crd.yaml": `apiVersion: apiextensions.k8s.io/v1
