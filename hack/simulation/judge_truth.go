@@ -116,7 +116,21 @@ func (w *walk) recordResponse(r *request, err error) {
 	switch status, isStatus := err.(apierrors.APIStatus); {
 	case err == nil:
 		delete(w.refused, r.about)
+	case w.isOutdated(r):
 	case isStatus && !slices.Contains([]int32{http.StatusConflict, http.StatusNotFound, http.StatusTooManyRequests}, status.Status().Code):
 		w.refused[r.about] = refusal{time.Now(), fmt.Sprintf("%s: %v", r, err)}
 	}
+}
+
+// isOutdated reports whether a write would have failed if it had not been refused: it creates what exists, or changes what is gone or has
+// changed. The lock is held.
+func (w *walk) isOutdated(r *request) bool {
+	found := w.objects[r.ref]
+	switch {
+	case r.Verb == "create":
+		return found != nil
+	case found == nil:
+		return true
+	}
+	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
 }

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,38 @@ func readIt(ref reference, before time.Duration) func(w *walk, i *instance) {
 		read := i.newRequest(newRequestFor(ref, "get"))
 		i.learnResponse(read, &object{Object: map[string]any{"metadata": map[string]any{"name": ref.Name, "namespace": ref.Namespace}}}, nil)
 		time.Sleep(before)
+	}
+}
+
+// TestOutdated has writes refused, and judges whether that counts: not if they would have failed otherwise.
+func TestOutdated(t *testing.T) {
+	all := newTestTester(t, Config{})
+	configMap := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	for name, test := range map[string]struct {
+		verb, found, body string // resourceVersions; none is found without one
+		counts            bool
+	}{
+		"creation":                     {"create", "", "", true},
+		"creation of what exists":      {"create", "2", "", false},
+		"update":                       {"update", "2", "2", true},
+		"update without a version":     {"update", "2", "", true},
+		"update of what has changed":   {"update", "2", "1", false},
+		"update of what is gone":       {"update", "", "1", false},
+		"deletion":                     {"delete", "2", "", true},
+		"deletion of what is gone too": {"delete", "", "", false},
+	} {
+		w := newWalk(all, script{})
+		if test.found != "" {
+			w.objects[configMap] = &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": test.found}}}
+		}
+		r := &request{Request: newRequestFor(configMap, test.verb), ref: configMap, about: "widgets a"}
+		if r.Verb != "delete" {
+			r.body = &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": test.body}}}
+		}
+		w.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
+		if _, counts := w.refused["widgets a"]; counts != test.counts {
+			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
+		}
 	}
 }
 
