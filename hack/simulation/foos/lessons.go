@@ -117,6 +117,11 @@ var Lessons = []simulation.Trial{
 		w.AtMost(0, since, "of "+leader+", although it does not hold the Lease", func(r *apiserver.Request) bool {
 			return writesDeployments(r) && r.Client == leader
 		})
+		w.Delay(5*time.Second, writesDeployments)
+		w.scale(0, 4)
+		w.Sleep(soon)
+		w.HandLeaseOver() // A sync is under way.
+		w.Sleep(time.Minute)
 	})},
 	lesson("The Deployment is renamed, and its replicas are undone", func(w walk) {
 		w.createAndWait()
@@ -127,6 +132,20 @@ var Lessons = []simulation.Trial{
 		w.scale(0, 3)
 		w.Sleep(10 * time.Minute)
 		w.AtMost(20, since, "that are undone", writesDeployments)
+		w.scale(0, 2)
+		w.Expect(5*soon, "the Deployment of a changed Foo is not scaled", func() bool { return w.hasReplicas(1, 2) })
+		since = time.Now()
+		for range 60 {
+			w.deleteDeployment(1)
+			w.Sleep(soon)
+		}
+		w.AtMost(20, since, "that are undone by deletions", createsDeployment)
+		w.Expect(2*time.Minute, "the Deployment is not created again", func() bool { return w.hasReplicas(1, 2) })
+		w.Sleep(5 * time.Minute)
+		for range 2 { // The pauses are short again.
+			w.deleteDeployment(1)
+			w.Expect(5*soon, "the Deployment that was left alone is not created again", func() bool { return w.hasReplicas(1, 2) })
+		}
 	}, takesOver),
 }
 

@@ -78,6 +78,7 @@ func run(ctx context.Context, config *rest.Config) error {
 	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
 		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+		DeleteFunc: func(deleted informersv1alpha1.DeletedFoo) { c.queue.Add(deleted.GetObjectName()) },
 	}); err != nil {
 		return err
 	}
@@ -171,6 +172,7 @@ func (c *controller) processNextWorkItem(ctx context.Context) bool {
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	foo, err := c.foosLister.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.written.Delete(key) // This is the last sync of the Foo.
 		return nil
 	}
 	if err != nil {

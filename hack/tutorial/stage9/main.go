@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
@@ -141,6 +142,7 @@ func work(ctx context.Context, config *rest.Config) error {
 	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
 		UpdateFunc: func(_, foo *samplev1alpha1.Foo) { c.queue.Add(cache.MetaObjectToName(foo)) },
+		DeleteFunc: func(deleted informersv1alpha1.DeletedFoo) { c.queue.Add(deleted.GetObjectName()) },
 	}); err != nil {
 		return err
 	}
@@ -156,6 +158,7 @@ func work(ctx context.Context, config *rest.Config) error {
 	}); err != nil {
 		return err
 	}
+	go wait.UntilWithContext(ctx, func(context.Context) { c.pauses.GC() }, time.Minute) // Those of Foos that are gone.
 	kubeFactory.StartWithContext(ctx)
 	factory.StartWithContext(ctx)
 	cache.WaitFor(ctx, "", foos.TypedInformer().HasSyncedChecker(), deployments.TypedInformer().HasSyncedChecker())
@@ -180,7 +183,7 @@ type controller struct {
 	foosLister        listers.FooLister
 	deploymentsLister appslisters.DeploymentLister
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	pauses            *flowcontrol.Backoff // of writes, by UID and generation of the Foo
+	pauses            *flowcontrol.Backoff // between two writes of a Deployment, by UID and generation of the Foo
 
 	written                      sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
 	lastStoreSyncResourceVersion func() string
@@ -236,6 +239,7 @@ func (c *controller) processNextWorkItem(ctx context.Context) bool {
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	foo, err := c.foosLister.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
+		c.written.Delete(key) // This is the last sync of the Foo.
 		return nil
 	}
 	if err != nil {
@@ -244,6 +248,9 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	deployment, err := c.syncDeployment(ctx, foo)
 	if errors.Is(err, errNotControlled) {
 		return errors.Join(err, c.updateStatus(ctx, foo, nil, "NameConflict", err.Error()))
+	}
+	if errors.Is(err, errOverridden) {
+		return c.updateStatus(ctx, foo, deployment, "Overridden", err.Error())
 	}
 	if err != nil {
 		return err
@@ -256,6 +263,9 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 
 // errNotControlled is the error of a Foo whose name is taken.
 var errNotControlled = errors.New("this Foo does not control it")
+
+// errOverridden is the error of a Foo whose Deployment must not be written before the end of a pause.
+var errOverridden = errors.New("the last write of the Deployment was undone at once")
 
 // updateStatus writes the status of a Foo if it differs.
 func (c *controller) updateStatus(
@@ -285,9 +295,16 @@ func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	key := cache.MetaObjectToName(foo)
 	deployments := c.kubeClient.AppsV1().Deployments(foo.Namespace)
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	isPaused := c.pauses.IsInBackOffSinceUpdate(pauseOf(foo), time.Now())
+	if isPaused {
+		c.queue.AddAfter(key, c.pauses.Get(pauseOf(foo)))
+	}
 	if apierrors.IsNotFound(err) {
+		if isPaused {
+			return nil, errOverridden
+		}
 		created, err := deployments.Create(ctx, newDeployment(foo), metav1.CreateOptions{})
-		return c.wrote(key, created, err)
+		return c.wrote(foo, created, err)
 	}
 	if err != nil {
 		return nil, err
@@ -296,16 +313,16 @@ func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return nil, fmt.Errorf("the Deployment %s exists, and %w", deployment.Name, errNotControlled)
 	}
 	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
-		id := fmt.Sprintf("%s/%d", foo.UID, foo.Generation)
-		if now := time.Now(); c.pauses.IsInBackOffSinceUpdate(id, now) { // Somebody has undone the last write at once.
-			c.queue.AddAfter(key, c.pauses.Get(id))
-			return deployment, nil
+		if isPaused {
+			return deployment, errOverridden
 		}
-		c.pauses.Next(id, time.Now())
 		deployment = deployment.DeepCopy() // It belongs to the cache. The copy has the resourceVersion that was read.
 		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas)
 		updated, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
-		return c.wrote(key, updated, err)
+		return c.wrote(foo, updated, err)
+	}
+	if !isPaused { // Nobody has undone the last write: the next pause is a first one again.
+		c.pauses.Reset(pauseOf(foo))
 	}
 	return deployment, nil
 }
@@ -342,13 +359,17 @@ func isAvailable(deployment *appsv1.Deployment) bool {
 	return deployment.Status.ObservedGeneration == deployment.Generation && deployment.Status.AvailableReplicas >= *deployment.Spec.Replicas
 }
 
-// wrote records what was written for a Foo, unless that failed, and returns it.
-func (c *controller) wrote(key cache.ObjectName, deployment *appsv1.Deployment, err error) (*appsv1.Deployment, error) {
+// wrote records what was written for a Foo and starts a pause, unless that failed, and returns it.
+func (c *controller) wrote(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err error) (*appsv1.Deployment, error) {
 	if err == nil {
-		c.written.Store(key, deployment.ResourceVersion)
+		c.written.Store(cache.MetaObjectToName(foo), deployment.ResourceVersion)
+		c.pauses.Next(pauseOf(foo), time.Now())
 	}
 	return deployment, err
 }
+
+// pauseOf returns the name of the pause between two writes for a Foo. A changed spec does not wait for one.
+func pauseOf(foo *samplev1alpha1.Foo) string { return fmt.Sprintf("%s/%d", foo.UID, foo.Generation) }
 
 // isStale reports whether the cache of Deployments is older than the last write for a Foo.
 func (c *controller) isStale(key cache.ObjectName) bool {
