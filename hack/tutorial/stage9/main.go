@@ -276,7 +276,7 @@ func (c *controller) updateStatus(
 	status.ObservedGeneration = foo.Generation
 	if status.AvailableReplicas = 0; deployment != nil {
 		status.AvailableReplicas = deployment.Status.AvailableReplicas
-		if isAvailable(deployment) {
+		if reason == "Deployed" && isAvailable(deployment) {
 			ready = metav1.ConditionTrue
 		}
 	}
