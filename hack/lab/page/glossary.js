@@ -120,7 +120,7 @@ const glossary = (() => {
   function load(html, url) {
     const page = new DOMParser().parseFromString(html, "text/html");
     for (const link of page.links) Object.assign(link, { href: new URL(link.getAttribute("href"), url), target: "_blank" });
-    for (const { id, textContent: name, nextElementSibling: text } of page.querySelectorAll("h3:has(+ p)")) {
+    for (const { id, textContent: name, nextElementSibling: text } of page.querySelectorAll("h2:has(+ p), h3:has(+ p)")) {
       terms[name] = [element("h4", {}, element("a", { href: `${url}#${id}`, target: "_blank" }, name)), text];
     }
   }

@@ -344,7 +344,9 @@
   for (const [name, panel] of [["exercises", exercises], ["variants", variants]]) {
     fetch(`${name}.json`).then((response) => response.json()).then((all) => { panel.load(all); redraw(); });
   }
-  fetch("docs/reference/client-go.html").then(async (response) => { glossary.load(await response.text(), response.url); redraw(); });
+  for (const name of ["client-go", "production"]) {
+    fetch(`docs/reference/${name}.html`).then(async (response) => { glossary.load(await response.text(), response.url); redraw(); });
+  }
   startCluster();
   redraw();
   requestAnimationFrame(frame);

@@ -348,7 +348,7 @@ class Exercises {
       question(exercise, answer, answered),
       check.seq ? element("p", {}, element("b", {}, "✓ the lab has seen it "), element("button", { onclick: () => this.onGo(check.seq) }, `step ${check.seq}`)) : null,
       check.steps ? element("p", {}, "▸ the lab is watching for it") : null,
-      isAnswered && exercise.misunderstanding ? element("p", {}, "More in ", element("code", {}, `docs/reference/client-go.md${exercise.misunderstanding}`), ".") : null,
+      isAnswered && exercise.misunderstanding ? element("p", {}, "More in ", element("code", {}, `docs/reference/${exercise.misunderstanding}`), ".") : null,
       isAnswered && exercise.variant ? element("button", { className: "variant", onclick: () => this.onVariant(exercise.variant) }, "the controller without it") : null,
       isAnswered && answer !== exercise.answer ? element("button", { onclick: () => answered(null) }, "answer again") : null);
   }

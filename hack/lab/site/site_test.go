@@ -66,7 +66,6 @@ func TestServer(t *testing.T) {
 
 // TestTerms verifies that the documentation has the terms that the page offers for a stop of the picture, and those that the exercises name.
 func TestTerms(t *testing.T) {
-	const file = "docs/reference/client-go.md"
 	find := func(name, expression string) (found []string) {
 		content, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -80,17 +79,25 @@ func TestTerms(t *testing.T) {
 		}
 		return found
 	}
-	terms := find(file, `(?m)^### (.+)\n\n[^|-]`) // with a text
+	inClientGo := find("docs/reference/client-go.md", `(?m)^### (.+)\n\n[^|-]`) // with a text
+	inProduction := find("docs/reference/production.md", `(?m)^## (.+)\n\n[^|-]`)
+	terms := slices.Concat(inClientGo, inProduction)
 	for _, list := range find("hack/lab/page/glossary.js", `terms: \["([^\]]+)"\]`) {
 		for _, term := range strings.Split(list, `", "`) {
 			if !slices.Contains(terms, term) {
-				t.Errorf("%s has no section %s", file, term)
+				t.Errorf("the documentation has no section %s", term)
 			}
 		}
 	}
-	for _, anchor := range find("hack/lab/page/exercises.json", `"misunderstanding": "#([^"]+)"`) {
-		if !slices.ContainsFunc(terms, func(term string) bool { return strings.ReplaceAll(strings.ToLower(term), " ", "-") == anchor }) {
-			t.Errorf("%s has no section %s", file, anchor)
+	var anchors []string
+	for file, terms := range map[string][]string{"client-go.md": inClientGo, "production.md": inProduction} {
+		for _, term := range terms {
+			anchors = append(anchors, file+"#"+strings.ReplaceAll(strings.ToLower(term), " ", "-"))
+		}
+	}
+	for _, anchor := range find("hack/lab/page/exercises.json", `"misunderstanding": "([^"]+)"`) {
+		if !slices.Contains(anchors, anchor) {
+			t.Errorf("docs/reference has no section %s", anchor)
 		}
 	}
 }
