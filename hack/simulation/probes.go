@@ -223,7 +223,7 @@ func probeUndo(w *walk) {
 	ref := refs[0]
 	w.tell(user, w.undoChanges(ref, probeTime))
 	w.changeOwned(ref)
-	for since := time.Now(); time.Since(since) < probeTime && !w.isBroken(Pace); {
+	for since := time.Now(); time.Since(since) < probeTime && !w.isBroken(Pace) && !w.isEnded(); {
 		w.sleep(time.Minute)
 		w.judgeHour(since, func(*request) bool { return true }, "although each is undone")
 	}

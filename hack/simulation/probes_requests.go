@@ -102,7 +102,7 @@ func probeRefusedWrites(w *walk) {
 	w.changeOwned(ref)
 	w.tell(user, fmt.Sprintf("annotates %s every %s", ref, interval))
 	since := time.Now()
-	for n := 0; time.Since(since) < probeTime && !w.isBroken(Pace); n++ {
+	for n := 0; time.Since(since) < probeTime && !w.isBroken(Pace) && !w.isEnded(); n++ {
 		w.change(ref, func(o *object) string { return annotate(o, n) })
 		w.sleep(interval)
 		w.judgeHour(since, func(r *request) bool { return r.ref == ref }, "although each is refused")

@@ -210,6 +210,23 @@ func TestBrokenPromises(t *testing.T) {
 	}
 }
 
+// TestEndedProbes has a probe of an hour broken off: virtual time does not pass any more.
+func TestEndedProbes(t *testing.T) {
+	for _, probe := range []string{"an hour of undone writes", "an hour of refused writes"} {
+		t.Run(probe, func(t *testing.T) {
+			testBroken(t, BoundedWork, func(c *widgetController) {
+				c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+					result, err := c.createOrUpdate(ctx, widget, configMap)
+					for differs := configMap != nil && result != configMap; differs && ctx.Err() == nil; {
+						_, _ = c.configMaps.Get(ctx, widget.GetName(), metav1.GetOptions{})
+					}
+					return result, err
+				}
+			}, script{steps: steps(t, "create"), probes: probeOf(probe)})
+		})
+	}
+}
+
 // testBroken walks with a controller that breaks a promise.
 func testBroken(t *testing.T, promise Promise, change func(c *widgetController), s script) {
 	t.Helper()
