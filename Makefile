@@ -271,8 +271,9 @@ simulation: ## Copy the simulation into the module of your own controller, DIR=.
 	@$(BIN)/copysimulation -dir='$(DIR)'
 
 .PHONY: test-zoo
-test-zoo: ## Walk with public bugs of other controllers, until each is noticed, and with the mended ones.
+test-zoo: ## Walk with public bugs of other controllers until each is noticed, with mended ones, and with hack/bench/controllerruntime.
 	go -C hack/simulation/zoo test -count=1 -timeout 1h ./...
+	go -C hack/bench test -count=1 -timeout 1h ./controllerruntime
 
 MODULES += hack/bench hack/newcontroller hack/simulation/zoo
 # new: end

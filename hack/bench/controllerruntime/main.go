@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -13,10 +14,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -26,25 +27,26 @@ func main() {
 	klog.InitFlags(nil)
 	flag.Parse()
 	ctrl.SetLogger(klog.Background())
-	if err := run(*workers); err != nil {
+	config, err := ctrl.GetConfig() // Uses -kubeconfig, which the package registers.
+	if err == nil {
+		config.QPS = -1 // No client-side limit.
+		err = run(ctrl.SetupSignalHandler(), config, *workers, ctrl.Options{})
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(workers int) error {
-	config, err := ctrl.GetConfig() // Uses -kubeconfig, which the package registers.
-	if err != nil {
-		return err
-	}
-	config.QPS = -1 // No client-side limit.
-	scheme := runtime.NewScheme()
+// run runs the controller until ctx is done.
+func run(ctx context.Context, config *rest.Config, workers int, options ctrl.Options) error {
+	options.Scheme, options.Metrics.BindAddress = runtime.NewScheme(), "0"
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, samplev1alpha1.Install} {
-		if err := add(scheme); err != nil {
+		if err := add(options.Scheme); err != nil {
 			return err
 		}
 	}
-	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	manager, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return err
 	}
@@ -54,11 +56,11 @@ func run(workers int) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(&fooReconciler{
 			Client:   manager.GetClient(),
-			scheme:   scheme,
+			scheme:   options.Scheme,
 			recorder: manager.GetEventRecorder("controllerruntime"),
 		})
 	if err != nil {
 		return err
 	}
-	return manager.Start(ctrl.SetupSignalHandler())
+	return manager.Start(ctx)
 }
