@@ -134,7 +134,7 @@ func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v 
 			}
 			isCopy = true
 			its := slices.DeleteFunc(slices.Clone(s.its), func(o *object) bool { return w.referenceTo(o).GroupResource != c.to.GroupResource })
-			isRight = isRight || n == 0 && len(its) == 0
+			isRight = isRight || n == 0 && !slices.ContainsFunc(its, func(o *object) bool { return o.GetDeletionTimestamp() == nil }) // What goes counts as gone.
 			for _, o := range its {
 				m, ok := numbersOf(o)[c.to.name]
 				isRight = isRight || m == n || !ok && n == 0

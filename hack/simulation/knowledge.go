@@ -127,11 +127,14 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		o = q.body
 	}
 	q.about = i.walk.aboutObject(q.ref, o)
-	if last := i.answered[q.about]; last.at.Equal(r.Sent) { // It was sent for what this one needs.
-		if last.decided.Before(q.decided) {
-			q.decided = last.decided
+	for about, last := range i.answered {
+		// What the response was about is what this one is sent for. Others may have taken its object away meanwhile.
+		if last.at.Equal(r.Sent) && (about == q.about || q.about == q.ref.String() && !i.walk.isUsers(r.Resource)) {
+			if last.decided.Before(q.decided) {
+				q.decided = last.decided
+			}
+			q.due = last.due
 		}
-		q.due = last.due
 	}
 	for of, f := range i.failures {
 		pauses := f.anyVain && of == q.series()
