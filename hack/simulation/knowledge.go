@@ -133,7 +133,9 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 			if last.decided.Before(q.decided) {
 				q.decided = last.decided
 			}
-			q.due = last.due
+			if last.due.After(q.due) {
+				q.due = last.due
+			}
 		}
 	}
 	for of, f := range i.failures {

@@ -42,7 +42,7 @@ func TestDue(t *testing.T) {
 				of := series{useOf(newRequestFor(configMap, test.failing)), configMap.String()}
 				for range 3 {
 					i.failures[of] = i.failures[of].and(test.isVain)
-					time.Sleep(30 * time.Second)
+					time.Sleep(30 * time.Second) // By the fake clock of the bubble.
 				}
 				test.happens(w, i)
 				due := i.newRequest(newRequestFor(configMap, test.next)).due
@@ -102,6 +102,25 @@ func TestOutdated(t *testing.T) {
 			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
 		}
 	}
+}
+
+// TestOrphanIsDecided has others make an object an orphan while a sync is about to delete it: it was decided when the sync began.
+func TestOrphanIsDecided(t *testing.T) {
+	all := newTestTester(t, Config{})
+	owner := reference{schema.GroupResource{Resource: "widgets", Group: "example.com"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	configMap := reference{schema.GroupResource{Resource: "configmaps"}, owner.NamespacedName}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(all, script{})
+		i := &instance{walk: w, knowledge: newKnowledge()}
+		began := time.Now()
+		read := i.newRequest(newRequestFor(owner, "get"))
+		time.Sleep(time.Second) // By the fake clock of the bubble: the read takes that.
+		i.learn(configMap.GroupResource, &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}, false)
+		i.learnResponse(read, &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}, nil)
+		if deletion := i.newRequest(newRequestFor(configMap, "delete")); !deletion.decided.Equal(began) {
+			t.Errorf("decided after %s, want 0s", deletion.decided.Sub(began))
+		}
+	})
 }
 
 // TestKnown has an instance delete an object, and judges whether a write knew that for certain.

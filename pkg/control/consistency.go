@@ -27,8 +27,8 @@ const missedDelay = 5 * time.Second
 
 // ConsistencyStore keeps a controller from acting on a cache that is older than the controller's own last write, or
 // than a live read that showed the cache to be stale. It records the resourceVersions of both for each owner, which is
-// a key of the workqueue. It is safe for concurrent use. Its terms, and its rule for a cache of unknown version, are those of
-// k8s.io/client-go/util/consistency in the beta releases of client-go 0.38. The timeout is its own.
+// a key of the workqueue. It is safe for concurrent use. Its terms, and its rule for a cache of unknown version, are
+// those of k8s.io/client-go/util/consistency in the beta releases of client-go 0.38. The timeout is its own.
 //
 // The resourceVersions of one resource are ordered, see
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions. A cache whose
