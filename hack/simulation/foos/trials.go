@@ -192,6 +192,23 @@ var Trials = []simulation.Trial{
 		}
 	}),
 	// There are no more requests an hour at its end than at its beginning.
+	// Without a Deployment's cache there is nothing to do but to say so, end, and be started again.
+	trial("caches that do not sync", func(w walk) {
+		w.createAndReconcile(0)
+		w.Reject("the API server forbids to read Deployments", 2*cacheSyncTimeout, errForbidden, func(r *apiserver.Request) bool {
+			return r.Resource == deployments && !r.IsWrite()
+		})
+		w.Kill(w.Instance(0))
+		w.Sleep(cacheSyncTimeout / 2)
+		waiting := w.Instance(0)
+		w.Sleep(cacheSyncTimeout)
+		if w.Instance(0) == waiting {
+			w.Violated(simulation.Health, "%s still waits for its caches", waiting)
+		}
+		w.Sleep(cacheSyncTimeout)
+		w.deleteDeployment(0)
+		w.reconcile(converged)
+	}),
 	trial("a working day", func(w walk) {
 		w.create(0, 0, 1)
 		w.create(1, 1, 1)
@@ -217,6 +234,8 @@ var Trials = []simulation.Trial{
 const (
 	// ResyncPeriod is the resync period of the program under test. What is reconciled only then is reconciled too late.
 	ResyncPeriod = 4 * time.Minute
+	// cacheSyncTimeout is how long the program waits for its caches.
+	cacheSyncTimeout = 2 * time.Minute
 	// soon is how long what nothing delays may take, and converged what write pauses delay.
 	soon, converged          = time.Second, 2 * time.Minute
 	replicasField, nameField = "spec.replicas", "spec.deploymentName"
@@ -224,8 +243,9 @@ const (
 )
 
 var (
-	errInjected = apierrors.NewInternalError(errors.New("injected"))
-	errQuota    = apierrors.NewForbidden(deployments, "", errors.New("exceeded quota"))
+	errInjected  = apierrors.NewInternalError(errors.New("injected"))
+	errForbidden = apierrors.NewForbidden(deployments, "", errors.New("no RBAC policy matched"))
+	errQuota     = apierrors.NewForbidden(deployments, "", errors.New("exceeded quota"))
 )
 
 func writesFoos(r *apiserver.Request) bool        { return r.IsWrite() && r.Resource == foos }
