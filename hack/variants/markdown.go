@@ -17,10 +17,11 @@ out:
 
 1. Read the question, and predict what users see.
 2. ` + "`make exercise N=1`" + ` makes a copy of the project without it, and shows what the [simulation](../reference/testing.md#simulation) finds
-   broken, as a story, and which unit test fails.
-3. Edit the copy until the same command says that the exercise is solved. ` + "`HINT=1`" + ` says where to look, ` + "`SOLUTION=1`" + ` what to write.
-4. Compare it with the answer here: the difference in the code, what happens, and the promise to users. The traces are excerpts from the
-   [lab](../../hack/lab/README.md): seconds, the part of the controller, the informer, and what happened there.
+   broken, as a story, and which unit tests fail.
+3. Edit the copy until the same command says that the exercise is solved: all unit tests pass, and so do all walks. ` + "`HINT=1`" + ` says what
+   users see and where to look, ` + "`SOLUTION=1`" + ` what to write.
+4. Compare it with the answer here: the difference in the code, what happens, and the promise to users. The [lab](../../hack/lab/README.md)
+   plays it, step by step, for the controller and for the variant.
 
 [Exercises 18 to 22](#features) are features to add. ` + "`make test-variants`" + ` verifies that the tests and the simulation notice each difference.
 
@@ -43,25 +44,15 @@ answers are in [extending the controller](extending.md).
 const sectionFormat = `
 ## %d. %s
 
-**%s**
-
 <details><summary>The answer</summary>
 
-%s
+**%s.** %s
 
 ` + "```diff\n%s```" + `
 
-<details><summary>The traces of both</summary>
-
-` + "```text\n%s```" + `
-
-</details>
-
 - The promise: %s
 - The simulation finds broken: %s
-- The test: %s. It says:
-
-` + "```text\n%s\n```" + `
+- The test: %s
 
 </details>
 `
@@ -79,7 +70,7 @@ func Markdown(root string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, sectionFormat, i+1, v.Title, v.Question, v.Seen, v.Diff, v.Trace, v.Promise, v.Broken, reference, v.Test.Says)
+		fmt.Fprintf(&text, sectionFormat, i+1, v.Question, v.Title, v.Seen, v.Diff, v.Promise, v.Broken, reference)
 	}
 	return text.String() + features, nil
 }

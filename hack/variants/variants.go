@@ -35,8 +35,6 @@ type Variant struct {
 	Scenario Scenario `json:"scenario"`
 	// Diff is the difference between the controller and the variant, without line numbers, as package diff applies it.
 	Diff string `json:"diff"`
-	// Trace is an excerpt of what the controller and the variant were seen to do.
-	Trace string `json:"-"`
 }
 
 // Test is the test that fails for a variant.
@@ -99,13 +97,11 @@ func All() ([]Variant, error) {
 		return nil, fmt.Errorf("catalogue.json: %w", err)
 	}
 	for i := range all {
-		for suffix, text := range map[string]*string{".diff": &all[i].Diff, ".txt": &all[i].Trace} {
-			content, err := catalogue.ReadFile(path.Join("catalogue", all[i].ID+suffix))
-			if err != nil {
-				return nil, err
-			}
-			*text = string(content)
+		content, err := catalogue.ReadFile(path.Join("catalogue", all[i].ID+".diff"))
+		if err != nil {
+			return nil, err
 		}
+		all[i].Diff = string(content)
 	}
 	return all, nil
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/sample-controller/hack/variants/diff"
 )
 
 const root = "../.."
@@ -66,6 +68,59 @@ func TestVariants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// permits are the hunks that only permit what another hunk of the variant does, by the text after @@. By themselves they change nothing.
+var permits = []string{"type Client", "sample-controller-foos"}
+
+// TestHalfSolutions verifies that what is left of a variant, when all but one of its hunks, or of its files, are repaired, is still noticed.
+func TestHalfSolutions(t *testing.T) {
+	for _, v := range catalogued(t) {
+		for _, half := range halves(v.Diff) {
+			if slices.ContainsFunc(permits, func(place string) bool { return strings.Contains(half, "@@ "+place+" @@") }) {
+				continue
+			}
+			_, place, _ := strings.Cut(half, "\n+++ b/")
+			t.Run(v.ID+" "+strings.ReplaceAll(strings.Join(strings.SplitN(place, "\n", 3)[:2], " "), "/", "-"), func(t *testing.T) {
+				t.Parallel()
+				files, err := diff.Changed(root, half)
+				if err != nil {
+					t.Fatal(err)
+				}
+				overlay, err := Overlay(root, t.TempDir(), files)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, args := range [][]string{
+					{"-failfast", "-skip=^TestSimulation$", ".", "./pkg/..."},
+					{"-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=0"},
+				} {
+					command := exec.Command("go", append([]string{"test", "-vet=off", "-overlay=" + overlay}, args...)...)
+					command.Dir = root
+					if command.Run() != nil {
+						return
+					}
+				}
+				t.Errorf("no test notices:\n%s", half)
+			})
+		}
+	}
+}
+
+// halves returns each hunk of a diff and each file with several of several, unless it is all of the diff.
+func halves(whole string) (all []string) {
+	for _, file := range strings.Split("\n"+whole, "\n--- ")[1:] {
+		header, rest, _ := strings.Cut(file, "\n@@ ")
+		header = "--- " + header + "\n"
+		hunks := strings.Split(rest, "\n@@ ")
+		if len(hunks) > 1 {
+			all = append(all, header+"@@ "+rest)
+		}
+		for _, hunk := range hunks {
+			all = append(all, header+"@@ "+hunk)
+		}
+	}
+	return slices.DeleteFunc(all, func(half string) bool { return strings.TrimSpace(half) == strings.TrimSpace(whole) })
 }
 
 // runTests runs the tests of a package that match a pattern, with flags of go test and arguments of the tests, and returns the results by the

@@ -40,10 +40,9 @@ func TestVariantsLackSomething(t *testing.T) {
 
 // An exercise fails as it says, and passes with its solution.
 func TestExercise(t *testing.T) {
-	all, catalogue := read(t)
-	const n = 4 // the fifth
-	verify(t, all[n], func(dir string) error { return copyProject(root, dir) },
-		catalogue[n].Broken+": ", "BROKEN PROMISE", catalogue[n].Test.Says)
+	all, _ := read(t)
+	verify(t, all[4], func(dir string) error { return copyProject(root, dir) },
+		"BROKEN PROMISE", "--- FAIL: ")
 }
 
 // verify verifies that an exercise says texts when it begins, and passes when it is solved.

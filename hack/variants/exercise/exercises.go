@@ -20,13 +20,27 @@ type exercise struct {
 	task string
 	// prepare makes the exercise of a copy of the project.
 	prepare func(dir string) error
+	// hint precedes the places of the solution.
+	hint string
 	// solution is a diff, as package diff applies it.
 	solution string
-	// commands are arguments of go. They succeed with the solution.
-	commands [][]string
+	// checks succeed with the solution.
+	checks []check
 	// explanation is told when the exercise is solved.
 	explanation string
 }
+
+// check is a command that is to succeed.
+type check struct {
+	name    string
+	command []string
+}
+
+var (
+	generatedFiles = check{"the check of generated files", []string{"hack/verify-codegen.sh"}}
+	unitTests      = check{"unit tests", []string{"go", "test", "-count=1", "-timeout=5m", "-skip=^TestSimulation$", ".", "./pkg/...", "./hack/simulation/foos"}}
+	walks          = check{"walks", []string{"go", "test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"}}
+)
 
 // exercises returns all of them: the variants of the controller, and then the features in extending.
 func exercises(root string) ([]exercise, error) {
@@ -36,16 +50,14 @@ func exercises(root string) ([]exercise, error) {
 	}
 	var all []exercise
 	for _, v := range catalogue {
-		pattern := "^" + strings.ReplaceAll(v.Test.Name, "/", "$/^") + "$"
 		all = append(all, exercise{
-			task:     fmt.Sprintf("In this controller, something is missing. What users see:\n%s\n\nA question to begin with: %s", v.Seen, v.Question),
-			prepare:  func(dir string) error { return diff.Apply(dir, v.Diff) },
-			solution: reversed(v.Diff),
-			commands: [][]string{
-				{"test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"},
-				{"test", "-count=1", "-run=" + pattern, "./" + strings.TrimPrefix(v.Test.Package, ".")},
-			},
-			explanation: fmt.Sprintf("%s.\nThe promise to users: %s", v.Title, v.Promise),
+			task: "In this controller, something is missing. A question to begin with: " + v.Question +
+				"\n\nPredict what users see, then read the story of a random walk, and which unit tests fail.",
+			prepare:     func(dir string) error { return diff.Apply(dir, v.Diff) },
+			hint:        fmt.Sprintf("What users see:\n%s\n\n", v.Seen),
+			solution:    reversed(v.Diff),
+			checks:      []check{walks, unitTests},
+			explanation: fmt.Sprintf("%s.\n\nWhat users saw: %s\n\nThe promise to them: %s", v.Title, v.Seen, v.Promise),
 		})
 	}
 	features, err := features(root)
@@ -133,7 +145,7 @@ func (f feature) exercise(before []feature) exercise {
 			return f.apply(dir, tests)
 		},
 		solution:    strings.Join(solution, "\n"),
-		commands:    [][]string{{"test", "./..."}},
+		checks:      []check{generatedFiles, unitTests, walks},
 		explanation: "Compare it with " + extending + ", which also tries it with kubectl.",
 	}
 }

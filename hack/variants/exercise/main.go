@@ -65,7 +65,7 @@ func run(root, number, dir string, hint, solution bool) error {
 	}
 	switch {
 	case hint:
-		fmt.Printf("Something is missing here:\n%s", places(e.solution))
+		fmt.Printf("%sSomething is missing here:\n%s", e.hint, places(e.solution))
 		return nil
 	case solution:
 		fmt.Printf("This solves it, and is not applied. The text after @@ says where a change belongs:\n\n%s", e.solution)
@@ -112,7 +112,7 @@ func (e exercise) begin(root, dir, number string) (err error) {
 // copied is what a copy has of the project: what the controller, its tests and the generators need.
 var copied = []string{
 	"main.go", "controller.go", "controller_test.go", "go.mod", "go.sum", "pkg", "artifacts", "hack/simulation", "hack/update-codegen.sh",
-	"hack/boilerplate.go.txt", "hack/boilerplate.yaml.txt", "hack/tools", "Makefile", ".gitignore",
+	"hack/verify-codegen.sh", "hack/boilerplate.go.txt", "hack/boilerplate.yaml.txt", "hack/models-schema", "hack/tools", "Makefile", ".gitignore",
 }
 
 // copyProject copies what git would commit of it.
@@ -153,36 +153,36 @@ func inDir(dir, name string, args ...string) error {
 	return nil
 }
 
-// check runs the commands of go that have to succeed, and shows what the first one prints that does not. All are run.
+// check runs the commands that have to succeed, and shows what each that does not prints. All are run.
 func (e exercise) check(dir string, out io.Writer) error {
 	var failed []string
-	for _, args := range e.commands {
-		command := exec.Command("go", args...)
+	for _, c := range e.checks {
+		command := exec.Command(c.command[0], c.command[1:]...)
 		command.Dir = dir
 		output, err := command.CombinedOutput()
 		if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
 			return err
 		}
 		if err != nil {
-			failed = append(failed, "go "+args[0])
-			fmt.Fprintf(out, "$ go %s\n%s\n", strings.Join(args, " "), excerpt(output))
+			failed = append(failed, c.name)
+			fmt.Fprintf(out, "$ %s\n%s\n", strings.Join(c.command, " "), excerpt(output))
 		}
 	}
 	if len(failed) > 0 {
-		return errors.New(strings.Join(slices.Compact(failed), " and ") + " failed")
+		return errors.New("not solved yet: " + strings.Join(failed, " and ") + " failed")
 	}
 	return nil
 }
 
 var (
 	story = regexp.MustCompile(`(?ms)^( +)(?:simulation|trial)\.go:\d+: (.*?\n) +repeat it with`)
-	noise = regexp.MustCompile(`(?m)^\s*(=== .*|(\w+\.go:\d+: )?[IEW]\d{4} .*|FAIL|FAIL\s.*|exit status .*)\n`)
+	noise = regexp.MustCompile(`(?m)^\s*(=== .*|(\w+\.go:\d+: )?[IEW]\d{4} .*|ok\s.*|\?\s.*|FAIL|FAIL\s.*|exit status .*)\n`)
 )
 
 // maxExcerpt is how many lines of an output are shown that has no story.
 const maxExcerpt = 30
 
-// excerpt returns the shortest story in an output of go test, or else how it begins.
+// excerpt returns the shortest story in an output of go test, or else how it begins and ends.
 func excerpt(output []byte) string {
 	shortest := ""
 	for _, told := range story.FindAllSubmatch(output, -1) {
@@ -194,6 +194,9 @@ func excerpt(output []byte) string {
 	if shortest != "" {
 		return shortest
 	}
-	lines := strings.SplitAfter(string(noise.ReplaceAll(output, nil)), "\n")
-	return strings.Join(lines[:min(len(lines), maxExcerpt)], "")
+	lines := strings.SplitAfter(strings.TrimSuffix(string(noise.ReplaceAll(output, nil)), "\n"), "\n")
+	if left := len(lines) - maxExcerpt; left > 0 {
+		lines = slices.Concat(lines[:maxExcerpt-2], []string{fmt.Sprintf("... %d lines ...\n", left)}, lines[len(lines)-2:])
+	}
+	return strings.Join(lines, "") + "\n"
 }
