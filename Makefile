@@ -61,7 +61,7 @@ test-simulation: ## Run probes, trials and WALKS=60 random walks with faults in 
 test-release: ## Test what a release consists of, such as the Helm chart.
 	go -C hack/release test -count=1 -timeout 1h ./...
 
-# End-to-end tests that stop components of the local Kubernetes: only make test-faults runs them.
+# End-to-end tests that only make test-faults runs: they stop components of the local Kubernetes, or take long.
 FAULT_TESTS := TestOutages
 
 .PHONY: test-e2e
@@ -69,8 +69,8 @@ test-e2e: build cluster ## Run the end-to-end tests, but for those that stop com
 	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 -skip '$(FAULT_TESTS)' .
 
 .PHONY: test-faults
-test-faults: cluster ## Run all end-to-end tests.
-	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 .
+test-faults: cluster ## Run the end-to-end tests that make test leaves out, which stop components of the local Kubernetes.
+	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 -run '$(FAULT_TESTS)' .
 
 .PHONY: soak
 soak: ## Run random walks with faults for SOAK=10m.
@@ -185,19 +185,22 @@ site: build-lab ## Write the lab and the documentation to dist/site, for any sta
 	rm -rf dist/site
 	$(BIN)/lab -site=dist/site $(if $(REPOSITORY),-repository='$(REPOSITORY)')
 
+.PHONY: recordings
+recordings: build-lab
+	@$(BIN)/lab -recordings
+
+# What a test of the page needs no browser for.
+WITHOUT_BROWSER := TestState|TestTravel|TestRecording|TestChecks
+
 .PHONY: test-lab
-test-lab: ## Test the lab, except for what a browser shows of its page.
+test-lab: recordings ## Test the lab, except for what a browser shows of its page.
 	go test $(RACE) ./hack/lab
 	go -C hack/lab/site test -count=1 ./...
-	go -C hack/lab/pagetest test -count=1 -run 'TestState|TestTravel|TestRecording$$|TestChecks' .
+	go -C hack/lab/pagetest test -count=1 -run '$(WITHOUT_BROWSER)' .
 
 .PHONY: test-lab-page
 test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
-	go -C hack/lab/pagetest test -count=1 -timeout 1h ./...
-
-.PHONY: lab-record
-lab-record: build-lab ## Record what the page plays without a live lab, and the scenarios of all variants, in Chromium: 10 minutes.
-	go -C hack/lab/pagetest test -count=1 -timeout 1h -run 'TestRecordings$$' . -args -record=../page
+	go -C hack/lab/pagetest test -count=1 -timeout 1h -skip '$(WITHOUT_BROWSER)' ./...
 
 .PHONY: exercise
 exercise: ## Give exercise N=5 of docs/learn/exercises.md, in .build/exercise/5 or DIR, and check it; HINT=1 or SOLUTION=1 helps.

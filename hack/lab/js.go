@@ -84,7 +84,7 @@ func Main(sources fs.FS) {
 		})
 	}
 	js.Global().Call("serve", exported)
-	l.Run()
+	l.Run(context.Background())
 }
 
 // abort ends a request.

@@ -6,6 +6,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -69,14 +70,23 @@ func New(host Host, sources fs.FS) (*Lab, error) {
 	return l, nil
 }
 
-// Run starts a single instance of the controller, and traces what happens. It does not return.
-func (l *Lab) Run() {
+// Run starts a single instance of the controller, and traces what happens until ctx is done. Then it kills all instances.
+func (l *Lab) Run(ctx context.Context) {
 	l.acting.Lock()
 	l.startInstances(1)
 	l.acting.Unlock()
-	for range time.Tick(tickPeriod) {
-		l.trace(func(*tracer) {})
+	ticker := time.NewTicker(tickPeriod)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			l.trace(func(*tracer) {})
+		}
 	}
+	l.acting.Lock()
+	l.stopInstances()
+	l.acting.Unlock()
 }
 
 // trace adds steps.

@@ -11,8 +11,8 @@ const glossary = (() => {
       text: "Stores the objects, in etcd. Everybody reads and writes them here: kubectl, this controller, the Deployment controller. Each write " +
         "gives the object a new resourceVersion, and every watch of the resource gets an event.",
       arrows: [
-        ["→ Reflector, LIST", "all objects, once at the start, and again if a watch cannot be continued"],
-        ["→ Reflector, WATCH", "each change, as an event, over a connection that stays open"],
+        ["→ Reflector, WATCH", "all objects, at the start and if a watch cannot be continued, and then each change, as events over a connection that " +
+          "stays open"],
         ["← workers, requests", "creates, patches and deletes of what differs, the status, and a few live reads"],
         ["→ workers, responses", "the object as stored, with its new resourceVersion; or an error"],
       ],

@@ -206,7 +206,6 @@ class Picture {
       this.arrows.set(id, arrow);
     };
     for (const lane of labState.lanes) {
-      create(`list-${lane}`, "LIST");
       create(`watch-${lane}`, "WATCH", "watch");
       create(`push-${lane}`);
       create(`set-${lane}`, "1");
@@ -253,17 +252,12 @@ class Picture {
   layOutLane(lane, boxes, width) {
     const { api, waiting, delayed, worker } = boxes;
     const [reflector, fifo, indexer, handler] = ["reflector", "fifo", "indexer", "handler"].map((stop) => boxes[`${stop}-${lane}`]);
-    const [list, watch] = [reflector.t + reflector.h * 0.3, reflector.t + reflector.h * 0.72];
     if (!this.narrow) {
-      const middle = (api.r + reflector.l) / 2;
-      this.place(`list-${lane}`, [[api.r, list], [reflector.l, list]], [middle, list - 5]);
-      this.place(`watch-${lane}`, [[api.r, watch], [reflector.l, watch]], [middle, watch - 6]);
+      this.place(`watch-${lane}`, [[api.r, reflector.y], [reflector.l, reflector.y]], [(api.r + reflector.l) / 2, reflector.y - 6]);
     } else if (lane === "foos") {
-      this.place(`list-${lane}`, [[reflector.x - 16, api.b], [reflector.x - 16, reflector.t]], [reflector.x - 16, api.b + 13]);
-      this.place(`watch-${lane}`, [[reflector.x + 22, api.b], [reflector.x + 22, reflector.t]], [reflector.x + 22, api.b + 13]);
+      this.place(`watch-${lane}`, [[reflector.x, api.b], [reflector.x, reflector.t]], [reflector.x, api.b + 13]);
     } else {
-      this.place(`list-${lane}`, [[api.l + 8, api.b], [api.l + 8, api.b + 8], [20, api.b + 8], [20, list], [reflector.l, list]]);
-      this.place(`watch-${lane}`, [[api.l + 14, api.b], [api.l + 14, api.b + 13], [25, api.b + 13], [25, watch], [reflector.l, watch]]);
+      this.place(`watch-${lane}`, [[api.l + 14, api.b], [api.l + 14, api.b + 13], [22, api.b + 13], [22, reflector.y], [reflector.l, reflector.y]]);
     }
     this.place(`push-${lane}`, [[reflector.r, reflector.y], [fifo.l, fifo.y]]);
     this.place(`set-${lane}`, [[fifo.r, fifo.y], [indexer.l, fifo.y]], [(fifo.r + indexer.l) / 2, fifo.y - 5]);

@@ -118,6 +118,11 @@ const labState = (() => {
   };
 
   const changes = {
+    variant({ state }) { // A scenario begins in a cluster without objects.
+      const { newest, stored, loops } = initial();
+      Object.assign(state, { newest, stored, loops });
+    },
+
     stored({ state, step, lane }) {
       if (!lane) return;
       state.newest[lane] = Math.max(state.newest[lane], version(step.resourceVersion));
@@ -412,9 +417,9 @@ const labState = (() => {
     const object = short(step.object), key = short(step.key);
     switch (step.kind) {
       case "stored": return { stop: "api-server" };
-      case "watchStart": return { arrow: at("watch"), reverse: true, label: step.eventType === "list" ? "LIST + WATCH" : `WATCH from ${step.resourceVersion || "…"}` };
-      case "listed": return { arrow: at("list"), label: `list: ${step.count || 0}` };
-      case "watchEvent": return { arrow: at(step.merged === "list" ? "list" : "watch"), label: `${echo}${step.eventType} ${object}` };
+      case "watchStart": return { arrow: at("watch"), reverse: true, label: step.eventType === "list" ? "WATCH with all objects" : `WATCH from ${step.resourceVersion || "…"}` };
+      case "listed": return { arrow: at("watch"), label: `all: ${step.count || 0}` };
+      case "watchEvent": return { arrow: at("watch"), label: `${echo}${step.eventType} ${object}` };
       case "bookmark": return { arrow: at("watch"), label: `BOOKMARK ${step.resourceVersion}` };
       case "watchEnd": return { stop: at("reflector") };
       case "fifoPush": return { arrow: at("push"), label: step.object ? `${step.eventType} ${object}` : `${step.eventType} ${step.count || 0}` };

@@ -21,6 +21,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// recordings is the directory of the recordings.
+const recordings = "../../../.build/lab"
+
 var (
 	labBinary   = flag.String("lab", "../../../.build/bin/lab", "the lab's `program`")
 	screenshots = flag.String("screenshots", "", "`directory` for screenshots of what the tests look at")

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 func contains(text string, parts ...string) bool {
@@ -119,3 +121,77 @@ func openLab(t *testing.T) *page {
 	p.catchUp()
 	return p
 }
+
+// TestLive lets the controller live through most of what it does, reads the picture, and checks that each of its writes comes back through the
+// watch.
+func TestLive(t *testing.T) {
+	p := openLab(t)
+	p.get("lab.cluster.changeSpeed(1), 0")
+	began := p.get("lab.player.position")
+	p.on("create")
+	if command := p.text("#command-text"); !contains(command, "kubectl create") {
+		t.Errorf("the command of the act: %s", command)
+	}
+	p.settle(1)
+	p.get(fmt.Sprintf("lab.player.seek(%v), 0", began))
+	p.stepUntil("the event on the watch", `document.querySelector("#tokens .token.wire")?.textContent === "ADDED a"`)
+	p.stepUntil("the Foo in the Indexer", shows("#indexer-foos", "a "))
+	p.stepUntil("the decision of the handler", shows("#handler-foos", "a queued: added"))
+	p.stepUntil("the key in the queue", shows("#waiting", "a"))
+	p.stepUntil("the key at a worker", shows("#worker", "read Foo"))
+	p.stepUntil("that the cache has no Deployment", shows("#worker", "no Deployment cached"))
+	p.stepUntil("the write", shows("#worker", "CREATE deployments"))
+	p.shoot("live-create")
+	p.catchUp()
+	for _, lane := range []string{"foos", "deployments"} {
+		if light := p.text("#light-" + lane); light != "✓ current" {
+			t.Errorf("%s after the creation: %s", lane, light)
+		}
+		if newest, cached := p.text("#newest-"+lane), p.text("#cached-"+lane); newest != cached {
+			t.Errorf("the newest of %s is %s, the cached one %s", lane, newest, cached)
+		}
+	}
+	p.click("#play")
+	p.eventually("that nothing differs", shows("#caption", "Idle: nothing differs."))
+	p.catchUp()
+	p.scale("3")
+	p.settle(3)
+	p.get(`lab.go(lab.player.steps.findLast((step) => step.kind === "response" && step.verb === "patch" && step.resource === "deployments" && step.status === 200).seq)`)
+	p.catchUp()
+	if loop := p.text("#detail"); !contains(loop, "THE LOOP OF THIS WRITE", "● patch deployments", "● its echo in the watch", "● in the Indexer", "● handler", "● key queued", "● sync") {
+		t.Errorf("the loop of the patch: %s", loop)
+	}
+	p.shoot("live-loop")
+	p.press(kb.Escape)
+	p.on("deleteDeployment")
+	p.settle(3)
+	p.fault("cutWatch", "lane", "deployments")
+	p.receive("the end of the watch", isWatchEnded)
+	p.on("deleteDeployment")
+	p.receive("the deletion", `step.kind === "stored" && step.eventType === "DELETED"`)
+	p.fault("healWatch", "relist", "yes")
+	p.receive("the tombstone", `step.kind === "handler" && step.eventType === "tombstone"`)
+	p.settle(3)
+	p.do("faults", "failWrite", map[string]string{"count": "5", "code": "500"})
+	p.scale("2")
+	p.settle(2)
+	p.do("acts", "rename", map[string]string{"name": "a", "deploymentName": "b"})
+	p.receive("the deletion of the superseded Deployment", `step.kind === "stored" && step.eventType === "DELETED"`)
+	p.settle(2)
+	if lost := p.get(lostEchoes); lost != "" {
+		t.Errorf("no event brings these writes back, or they do not reach the Indexer:\n%s", lost)
+	}
+}
+
+// lostEchoes returns the writes that no event brings back to the Indexer.
+const lostEchoes = `(() => {
+	const { steps } = lab.player;
+	const writes = steps.filter((step) => step.kind === "response" && step.lane && step.verb !== "get" && step.status < 300);
+	const isBack = (write) => {
+		const at = steps.findIndex((step) => step.kind === "watchEvent" && step.lane === write.lane && step.object === write.object &&
+			(write.verb === "delete" ? step.eventType === "DELETED" && step.seq > write.request : step.resourceVersion === write.resourceVersion));
+		return at >= 0 && steps.slice(at).some((step) => step.kind === "indexerSet" && step.object === steps[at].object && step.resourceVersion === steps[at].resourceVersion);
+	};
+	if (writes.length < 10) return "there were only " + writes.length + " writes";
+	return writes.filter((write) => !isBack(write)).map((write) => JSON.stringify(write)).join("\n");
+})()`

@@ -15,7 +15,7 @@ import (
 	"github.com/dop251/goja"
 )
 
-const recording = "../page/recording.jsonl"
+const recording = recordings + "/recording.jsonl"
 
 // newEngine returns a JavaScript engine with the functions of the page that are not about drawing, and the given steps.
 func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
@@ -292,15 +292,15 @@ const violations = `(() => {
 
 // TestRecording checks what must hold in recordings of real runs.
 func TestRecording(t *testing.T) {
-	recordings, err := filepath.Glob("../page/variants/*.jsonl")
-	if err != nil || len(recordings) == 0 {
-		t.Fatalf("no recordings of variants: %v", err)
+	all, err := filepath.Glob(recordings + "/variants/*.jsonl")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("no recordings of variants: %v; make recordings writes them", err)
 	}
 	picture, err := os.ReadFile("../page/picture.js")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, recording := range append(recordings, recording) {
+	for _, recording := range append(all, recording) {
 		t.Run(filepath.Base(recording), func(t *testing.T) {
 			content, err := os.ReadFile(recording)
 			if err != nil {

@@ -80,18 +80,11 @@ func TestRecordingsOfVariants(t *testing.T) {
 	if err := json.Unmarshal(content, &catalogue); err != nil {
 		t.Fatal(err)
 	}
-	recordings, err := filepath.Glob("../page/variants/*.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(recordings) != len(catalogue) {
-		t.Errorf("there are %d recordings, want %d", len(recordings), len(catalogue))
-	}
-	for _, path := range recordings {
-		id := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-		lines, err := os.ReadFile(path)
+	for _, variant := range catalogue {
+		id := fmt.Sprint(variant["id"])
+		lines, err := os.ReadFile(filepath.Join(recordings, "variants", id+".jsonl"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v; make recordings writes them", err)
 		}
 		engine := newEngine(t, parseSteps(t, string(lines)))
 		setJSON(t, engine, "catalogue", catalogue)
@@ -111,6 +104,23 @@ func (p *page) openVariant(id string) {
 	p.eventually("the variants", fmt.Sprintf("document.querySelector('#variants [data-id=%s]') !== null", id))
 	p.click("#tab-variants")
 	p.click(fmt.Sprintf("#variants [data-id=%s]", id))
+}
+
+// playVariant runs a variant, and waits until its scenario has been played.
+func (p *page) playVariant(id string) {
+	p.Helper()
+	p.openVariant(id)
+	p.eventually("that it can be run", `document.querySelector("#variants .run:enabled") !== null`)
+	p.click("#variants .run")
+	p.eventually("the run of the variant", fmt.Sprintf(`lab.player.steps.some((step) => step.kind === "variant" && step.result === "variant" && step.name === %q)`, id))
+	if boxes := p.get(overflowing); boxes != "" {
+		p.Errorf("overflow while the scenario is played: %s", boxes)
+	}
+	p.shoot("variant-runs")
+	p.click("#acts form[data-name=create] button")
+	p.eventually("that nobody else acts", shows("#command-text", "The scenario of a variant is being played."))
+	p.eventually("the scenario of "+id, fmt.Sprintf(`lab.player.steps.some((step) => step.kind === "variantEnd" && step.stop === "fault" && step.name === %q)`, id)+
+		` && document.querySelector("#variants .phase")?.innerText === "The variant runs instead of the controller."`)
 }
 
 // checkComparison fails unless the page compares the controller with the variant no-done.

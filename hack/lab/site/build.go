@@ -51,11 +51,12 @@ func init() {
 }
 `
 
-// builder builds the WebAssembly modules of the lab and the files that the page needs beside its own.
+// builder builds the WebAssembly modules of the lab, its recordings and the files that the page needs beside its own.
 type builder struct {
 	root, dir string
 	variants  []variants.Variant
-	building  sync.Mutex // one module at a time
+	building  sync.Mutex // one module, or recording, at a time
+	recorded  map[string]bool
 }
 
 // newBuilder returns a builder for the project in root, whose output is in .build/lab.
@@ -69,7 +70,7 @@ func newBuilder(root string) (*builder, error) {
 		return nil, err
 	}
 	dir := filepath.Join(root, ".build/lab")
-	return &builder{root: root, dir: dir, variants: all}, os.MkdirAll(filepath.Join(dir, "variants"), 0o755)
+	return &builder{root: root, dir: dir, variants: all, recorded: map[string]bool{}}, os.MkdirAll(filepath.Join(dir, "variants"), 0o755)
 }
 
 // build builds everything but the variants.

@@ -22,10 +22,11 @@ func main() {
 	root := flag.String("root", ".", "`directory` of the project")
 	port := flag.Int("port", 0, "`port` of 127.0.0.1 to serve the page at; 0 is any free one")
 	site := flag.String("site", "", "only write the lab and the documentation to a `directory`, for a static host")
+	recordings := flag.Bool("recordings", false, "only write the recordings to .build/lab")
 	repository := flag.String("repository", "https://github.com/kubernetes/sample-controller", "`URL` of the repository, for the links of the site")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	err := run(ctx, *root, *port, *site, *repository)
+	err := run(ctx, *root, *port, *site, *repository, *recordings)
 	if ctx.Err() != nil {
 		err = nil // Interrupted, as intended.
 	}
@@ -36,17 +37,20 @@ func main() {
 	}
 }
 
-// run builds the lab and writes its site or, if there is no directory for that, serves its page until ctx is done.
-func run(ctx context.Context, root string, port int, site, repository string) error {
+// run builds the lab and writes its site or, if there is no directory for that, serves its page until ctx is done. Or it only writes the recordings.
+func run(ctx context.Context, root string, port int, site, repository string, recordings bool) error {
 	b, err := newBuilder(root)
 	if err != nil {
 		return err
+	}
+	if recordings {
+		return b.recordAll(ctx)
 	}
 	if err := b.build(ctx); err != nil {
 		return err
 	}
 	if site != "" {
-		return writeSite(b, site, repository)
+		return writeSite(ctx, b, site, repository)
 	}
 	if err := writePages(b.root, filepath.Join(b.dir, "docs"), repository); err != nil {
 		return err

@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"fmt"
@@ -29,14 +30,24 @@ import (
 const maxLoad = 12 << 20
 
 // writeSite writes everything to dir, for any static host: the lab, which cannot build variants there, and the documentation in docs.
-func writeSite(b *builder, dir, repository string) error {
+func writeSite(ctx context.Context, b *builder, dir, repository string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.root, "hack/lab/page"))); err != nil {
 		return fmt.Errorf("%s must be empty: %w", dir, err)
 	}
-	for _, name := range []string{"wasm_exec.js", "variants.json"} {
+	if err := b.recordAll(ctx); err != nil {
+		return err
+	}
+	names := []string{"wasm_exec.js", "variants.json", recordingFile("")}
+	for _, v := range b.variants {
+		names = append(names, recordingFile(v.ID))
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "variants"), 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(b.dir, name))
 		if err != nil {
 			return err

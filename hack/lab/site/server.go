@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -12,28 +13,32 @@ import (
 	"strings"
 )
 
-// newHandler serves the page, what was built for it, and variants, which are built then. It refuses requests with another host or origin: a
+// newHandler serves the page, what was built for it, and variants and recordings, which are built then. It refuses requests with another host or origin: a
 // page elsewhere must not make this machine build.
 func newHandler(b *builder, host string) http.Handler {
 	page := http.FileServer(http.Dir(filepath.Join(b.root, "hack/lab/page")))
 	built := http.FileServer(http.Dir(b.dir))
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /variants/{file}", func(w http.ResponseWriter, r *http.Request) {
-		id, isModule := strings.CutSuffix(r.PathValue("file"), ".wasm")
-		if !isModule {
-			page.ServeHTTP(w, r)
-			return
-		}
-		module, err := b.buildVariant(r.Context(), id)
+	serve := func(w http.ResponseWriter, r *http.Request, id string, build func(ctx context.Context, id string) (string, error)) {
+		path, err := build(r.Context(), id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			http.NotFound(w, r)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		default:
-			http.ServeFile(w, r, module)
+			http.ServeFile(w, r, path)
 		}
+	}
+	mux.HandleFunc("GET /variants/{file}", func(w http.ResponseWriter, r *http.Request) {
+		id, isModule := strings.CutSuffix(r.PathValue("file"), ".wasm")
+		if isModule {
+			serve(w, r, id, b.buildVariant)
+			return
+		}
+		serve(w, r, strings.TrimSuffix(id, ".jsonl"), b.record)
 	})
+	mux.HandleFunc("GET /recording.jsonl", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "", b.record) })
 	mux.Handle("GET /docs/", built)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		if info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(r.URL.Path))); err == nil && !info.IsDir() {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,8 +32,12 @@ func newTestBuilder(t *testing.T) *builder {
 
 func TestServer(t *testing.T) {
 	b := newTestBuilder(t)
-	if err := os.WriteFile(filepath.Join(b.dir, "version.json"), []byte("{}"), 0o644); err != nil {
-		t.Fatal(err)
+	b.recorded["no-done"] = true
+	for name, content := range map[string]string{"version.json": "{}", recordingFile("no-done"): `{"name":"no-done"}`} {
+		path := filepath.Join(b.dir, name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const host = "127.0.0.1:8000"
 	handler := newHandler(b, host)
@@ -45,6 +50,7 @@ func TestServer(t *testing.T) {
 		{"GET", "/worker.js", host, "http://" + host, http.StatusOK, "wasm_exec.js"},
 		{"GET", "/version.json", host, "", http.StatusOK, "{}"},
 		{"GET", "/variants/no-done.jsonl", host, "", http.StatusOK, `"name":"no-done"`},
+		{"GET", "/variants/none.jsonl", host, "", http.StatusNotFound, ""},
 		{"GET", "/variants/none.wasm", host, "", http.StatusNotFound, ""},
 		{"GET", "/none", host, "", http.StatusNotFound, ""},
 		{"POST", "/", host, "", http.StatusMethodNotAllowed, ""},
