@@ -51,7 +51,7 @@ var (
 		"hack/simulation/apiserver/connection_test.go", "hack/simulation/apiserver/controllers_test.go",
 		"hack/simulation/apiserver/delete_test.go", "hack/simulation/apiserver/managed_test.go", "hack/simulation/apiserver/watch_test.go",
 		"hack/simulation/apiserver/write_test.go", "hack/simulation/controller_test.go", "hack/simulation/judge_past_test.go",
-		"hack/simulation/knowledge_test.go", "hack/simulation/simulation_test.go", "hack/simulation/trial_test.go",
+		"hack/simulation/judges_test.go", "hack/simulation/knowledge_test.go", "hack/simulation/simulation_test.go", "hack/simulation/trial_test.go",
 		"hack/simulation/watchdog_test.go",
 		"hack/release/archive.go", "hack/release/binary.go", "hack/release/bom.go", "hack/release/chart.go", "hack/release/image.go",
 		"hack/release/image/image_test.go", "hack/release/main.go", "hack/release/manifests.go", "hack/release/notes.go",

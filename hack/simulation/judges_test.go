@@ -1,0 +1,77 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// TestWrongCopy judges a status whose number of replicas is a copy of that in the status of a Deployment.
+func TestWrongCopy(t *testing.T) {
+	deployment := func(replicas int64, isDeleted bool) *object {
+		o := &object{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "a"}, "status": map[string]any{"replicas": replicas}}}
+		if isDeleted {
+			o.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2000-01-01T00:00:00Z"
+		}
+		return o
+	}
+	owner := func(replicas int64) *object {
+		return &object{Object: map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet",
+			"metadata": map[string]any{"name": "a"}, "status": map[string]any{"replicas": replicas}}}
+	}
+	w := newWalk(newTestTester(t, Config{}), script{})
+	w.server = apiserver.New(w.registry, apiserver.Options{})
+	copies := map[copied]bool{{
+		fieldOf{w.referenceTo(owner(0)).GroupResource, "status.replicas"}, fieldOf{w.referenceTo(deployment(0, false)).GroupResource, "status.replicas"},
+	}: true}
+	for name, test := range map[string]struct {
+		reported int64
+		its      []*object
+		isWrong  bool
+	}{
+		"the same":                                {2, []*object{deployment(2, false)}, false},
+		"another":                                 {2, []*object{deployment(1, false)}, true},
+		"that of the second":                      {2, []*object{deployment(1, false), deployment(2, false)}, false},
+		"none, although there is one":             {0, []*object{deployment(2, false)}, true},
+		"none of nothing":                         {0, nil, false},
+		"one of nothing":                          {2, nil, true},
+		"that of one that is being deleted":       {2, []*object{deployment(2, true)}, false},
+		"none, since it is being deleted":         {0, []*object{deployment(2, true)}, false},
+		"none, and only one of two is on its way": {0, []*object{deployment(2, true), deployment(1, false)}, true},
+	} {
+		field, got := w.wrongCopy(observation{object: owner(test.reported), its: test.its}, copies)
+		if (field != "") != test.isWrong || test.isWrong && (field != "status.replicas" || got != test.reported) {
+			t.Errorf("%s: wrongCopy() = %q, %d; is it wrong: want %t", name, field, got, test.isWrong)
+		}
+	}
+}
+
+// TestHides has a fault end that kept the program from reporting what was so: it may report at the next resync, or the next retry.
+func TestHides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(newTestTester(t, Config{Resync: time.Hour}), script{})
+		w.server = apiserver.New(w.registry, apiserver.Options{})
+		verify := func(when string, want bool) {
+			t.Helper()
+			w.lock.Lock()
+			defer w.lock.Unlock()
+			if got := w.hides(); got != want {
+				t.Errorf("%s: hides() = %t", when, got)
+			}
+		}
+		verify("before", false)
+		w.setHidden(true)
+		verify("during the fault", true)
+		w.calm()
+		time.Sleep(time.Hour - 1) // By the fake clock of the bubble.
+		verify("before the resync", true)
+		time.Sleep(1)
+		verify("after it", false)
+	})
+}
