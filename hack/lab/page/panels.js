@@ -197,8 +197,8 @@ class StepList {
     for (const row of this.root.children) row.ariaSelected = String(row === current);
     if (current) {
       this.root.setAttribute("aria-activedescendant", current.id);
-      // scrollIntoView would also scroll the page.
-      const [top, bottom] = [current.offsetTop - this.root.offsetTop, current.offsetTop - this.root.offsetTop + current.offsetHeight];
+      // scrollIntoView would also scroll the page. With contain: strict, the list is the offsetParent of its rows.
+      const [top, bottom] = [current.offsetTop, current.offsetTop + current.offsetHeight];
       if (top < this.root.scrollTop) this.root.scrollTop = top;
       if (bottom > this.root.scrollTop + this.root.clientHeight) this.root.scrollTop = bottom - this.root.clientHeight + 4;
     }

@@ -117,6 +117,11 @@ func TestReplay(t *testing.T) {
 
 	// What is shown after seeking is what is shown after playing.
 	p.get(`document.querySelector("#at").value = 150, document.querySelector("#at").dispatchEvent(new Event("input"))`)
+	p.eventually("the row of the step that is shown", `(() => {
+		const row = document.querySelector("#rows [aria-selected=true]");
+		const [list, at] = [row.parentElement, row].map((element) => element.getBoundingClientRect());
+		return Number(row.dataset.seq) === lab.player.current.seq && at.top >= list.top - 1 && at.bottom <= list.bottom + 1;
+	})()`)
 	sought := p.text("#picture")
 	p.get("lab.player.seek(140), 0")
 	p.stepUntil("step 150", "lab.player.position === 150")
