@@ -214,6 +214,10 @@ exercises-docs: ## Write the variants of the controller to docs/learn/exercises.
 test-variants: ## Test that each variant of the controller, which lacks one thing that it does, is caught by a test.
 	go -C hack/variants test -count=1 -timeout 1h ./...
 
+.PHONY: mutants
+mutants: ## Change the controller in N=30 places, and see whether random walks notice: a minute each at most.
+	@go -C hack/variants run ./mutants -root=../.. -n=$(or $(N),30) -seed=$(or $(SEED),1) -walks=$(or $(WALKS),100)
+
 .PHONY: test-docs
 test-docs: cluster ## Test the links, references and commands in the documentation, and that nothing needs more than macOS has.
 	go -C hack/doctest test -count=1 -skip TestExercises ./...
