@@ -69,7 +69,7 @@ test-e2e: build cluster ## Run the end-to-end tests, but for those that stop com
 	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 -skip '$(FAULT_TESTS)' .
 
 .PHONY: test-faults
-test-faults: cluster ## Run the end-to-end tests that make test leaves out, which stop components of the local Kubernetes.
+test-faults: cluster ## Run the end-to-end tests that make test leaves out, which stop components of the local Kubernetes or take long.
 	go -C hack/e2e test -count=1 -timeout 1h -parallel 12 -run '$(FAULT_TESTS)' .
 
 .PHONY: soak
@@ -186,10 +186,10 @@ site: build-lab ## Write the lab and the documentation to dist/site, for any sta
 	$(BIN)/lab -site=dist/site $(if $(REPOSITORY),-repository='$(REPOSITORY)')
 
 .PHONY: recordings
-recordings: build-lab
+recordings: build-lab ## Record what the lab plays where it is not live, in .build/lab.
 	@$(BIN)/lab -recordings
 
-# What a test of the page needs no browser for.
+# The tests of the page that need no browser.
 WITHOUT_BROWSER := TestState|TestTravel|TestRecording|TestChecks
 
 .PHONY: test-lab
@@ -199,7 +199,7 @@ test-lab: recordings ## Test the lab, except for what a browser shows of its pag
 	go -C hack/lab/pagetest test -count=1 -run '$(WITHOUT_BROWSER)' .
 
 .PHONY: test-lab-page
-test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
+test-lab-page: recordings ## Test the page of the lab in a browser: Chromium.
 	go -C hack/lab/pagetest test -count=1 -timeout 1h -skip '$(WITHOUT_BROWSER)' ./...
 
 .PHONY: exercise
@@ -215,7 +215,7 @@ test-variants: ## Test that each variant of the controller, which lacks one thin
 	go -C hack/variants test -count=1 -timeout 1h ./...
 
 .PHONY: mutants
-mutants: ## Change the controller in N=30 places, and see whether random walks notice: a minute each at most.
+mutants: ## Try N=30 mutants, the controller with one line changed, and show which the walks notice: about a minute each.
 	@go -C hack/variants run ./mutants -root=../.. -n=$(or $(N),30) -seed=$(or $(SEED),1) -walks=$(or $(WALKS),100)
 
 .PHONY: test-docs

@@ -1024,7 +1024,7 @@ func (f *fixture) newController(t testing.TB) {
 	f.foosIndexer = f.sampleInformers.Samplecontroller().V1alpha1().Foos().Informer().GetIndexer()
 	t.Cleanup(f.eventBroadcaster.Shutdown)
 	t.Cleanup(f.workqueue.ShutDown)
-	// By the fake clock of a bubble, no test waits forever for a key.
+	// In a bubble, a test that waits for a key that never comes ends after a day of its fake clock.
 	timer := time.AfterFunc(24*time.Hour, f.workqueue.ShutDown)
 	t.Cleanup(func() { timer.Stop() })
 	if f.fakeRecorder != nil {

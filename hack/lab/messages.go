@@ -198,7 +198,7 @@ func (t *tracer) traceHandler(p *pod, s Step, eventType string, l line) {
 	switch {
 	case l.is("isInInitialList"):
 		s.EventType = "initialList"
-		t.handled(p, s.Lane, s.Object, s.ResourceVersion) // The Indexer had it, whose handlers are new.
+		t.handled(p, s.Lane, s.Object, s.ResourceVersion) // It was in the Indexer before the handler was added.
 	case l.is("isResync"):
 		s.EventType = "resync"
 		step := Step{Source: inferred, Stop: "fifo", Kind: "fifoPush", Lane: s.Lane, Pod: p.name, Object: s.Object,

@@ -13,8 +13,8 @@ import (
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// begin runs the controller, or else a variant, in a cluster without objects, with further flags. The page plays the scenario of the variant
-// then.
+// begin runs the controller, or else a variant, in a cluster without objects, with further flags. The page, or
+// package record, plays the scenario of the variant then.
 func (l *Lab) begin(id, side string, flags []string) {
 	l.stop()
 	l.cluster.user.Clear()

@@ -29,7 +29,8 @@ func main() {
 	if *isUpdate {
 		err = update(ctx, ".", *dir, os.Stdout)
 	} else if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural, *full}); err == nil {
-		fmt.Printf("Created %[1]s. Next steps:\n  cd %[1]s\n  make run\nTo own something else than a Deployment, follow docs/learn/replace-the-deployment.md there.\n", *dir)
+		fmt.Printf("Created %[1]s. Next steps:\n  cd %[1]s\n  make run\n"+
+			"To own something other than a Deployment, follow docs/learn/replace-the-deployment.md there.\n", *dir)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)

@@ -38,7 +38,7 @@ func TestReadme(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), arguments[1])
 	command(t, root, "make", append([]string{"new", "DIR=" + dir}, strings.Fields(arguments[2])...)...)
-	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/monitoring|hack/variants|test-variants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|observed\.go|make release|releasing|image_test|fidelity|IsTrue|RandomWalks|exercises\.md|why\.md|FULL=1`)
+	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/monitoring|hack/variants|test-variants|mutants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|observed\.go|make release|releasing|image_test|fidelity|IsTrue|RandomWalks|exercises\.md|why\.md|FULL=1`)
 	for name, content := range trackedFiles(t, dir) {
 		for line := range strings.Lines(name + "\n" + content) {
 			if leftOut.MatchString(line) {

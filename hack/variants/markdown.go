@@ -46,7 +46,9 @@ const sectionFormat = `
 
 <details><summary>The answer</summary>
 
-**%s.** %s
+**%s.** What users see without it:
+
+%s
 
 ` + "```diff\n%s```" + `
 

@@ -7,12 +7,15 @@ package variants
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 
 	"k8s.io/sample-controller/hack/variants/diff"
 )
@@ -104,6 +107,19 @@ func All() ([]Variant, error) {
 		all[i].Diff = string(content)
 	}
 	return all, nil
+}
+
+// Story matches the line that begins a story of the simulation, with the name of the broken promise.
+var Story = regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ([^:\n]+): `)
+
+// BuildSimulation compiles the tests of the main package in root, with an overlay, to a program. It runs in root.
+func BuildSimulation(ctx context.Context, root, overlay, program string) error {
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o", program, ".")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go test -c: %w\n%s", err, output)
+	}
+	return nil
 }
 
 // Files returns the files that the variant changes, by their paths in the repository at root, with their new contents.

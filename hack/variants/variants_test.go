@@ -4,15 +4,16 @@
 package variants
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
-	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"k8s.io/sample-controller/hack/variants/diff"
@@ -74,43 +75,46 @@ func TestVariants(t *testing.T) {
 // walkUntil walks until a promise is broken, and returns the output if it never is.
 func walkUntil(t *testing.T, broken, overlay string) string {
 	t.Helper()
-	command := exec.Command("go", "test", "-json", "-vet=off", "-timeout=10m", "-overlay="+overlay, "-run=^TestSimulation$", ".", "-walks=25", "-shrink=0")
-	command.Dir = root
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	events, err := command.StdoutPipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	program := filepath.Join(t.TempDir(), "simulation.test")
+	if err := BuildSimulation(ctx, root, overlay, program); err != nil {
+		t.Fatal(err)
+	}
+	walks := exec.CommandContext(ctx, program, "-test.v", "-test.run=^TestSimulation$", "-test.timeout=10m", "-walks=25", "-shrink=0")
+	walks.Dir = root
+	stdout, err := walks.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := command.Start(); err != nil {
+	walks.Stderr = walks.Stdout
+	if err := walks.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer command.Wait()
-	story := regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ` + regexp.QuoteMeta(broken) + ": ")
+	defer walks.Wait()
 	var output strings.Builder
-	for decoder := json.NewDecoder(events); ; {
-		var event struct{ Output string }
-		switch err := decoder.Decode(&event); {
-		case err == io.EOF:
-			return output.String() + "\nit has ended"
-		case err != nil:
-			t.Fatal(err)
-		}
-		output.WriteString(event.Output)
-		if story.MatchString(event.Output) {
-			syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // The other walks would say nothing new.
+	for lines := bufio.NewReader(stdout); ; {
+		line, err := lines.ReadString('\n')
+		output.WriteString(line)
+		if story := Story.FindStringSubmatch(line); story != nil && story[1] == broken {
+			cancel() // The other walks would say nothing new.
 			return ""
+		}
+		if err != nil {
+			return output.String()
 		}
 	}
 }
 
-// permits are the hunks that only permit what another hunk of the variant does, by the text after @@. By themselves they change nothing.
-var permits = []string{"type Client", "sample-controller-foos"}
+// permits are the hunks that only permit what another hunk of the variant does. By themselves they change nothing.
+var permits = regexp.MustCompile(`(?m)^@@ (type Client|sample-controller-foos) @@$`)
 
 // TestHalfSolutions verifies that what is left of a variant, when all but one of its hunks, or of its files, are repaired, is still noticed.
 func TestHalfSolutions(t *testing.T) {
 	for _, v := range catalogued(t) {
 		for _, half := range halves(v.Diff) {
-			if slices.ContainsFunc(permits, func(place string) bool { return strings.Contains(half, "@@ "+place+" @@") }) {
+			hunks := strings.Count(half, "\n@@ ")
+			if len(permits.FindAllString(half, -1)) == hunks {
 				continue
 			}
 			_, place, _ := strings.Cut(half, "\n+++ b/")
@@ -123,6 +127,12 @@ func TestHalfSolutions(t *testing.T) {
 				overlay, err := Overlay(root, t.TempDir(), files)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if err := BuildSimulation(t.Context(), root, overlay, os.DevNull); err != nil {
+					if hunks > 1 {
+						t.Error(err) // Of one hunk of several, the compiler may say that it needs the others.
+					}
+					return
 				}
 				for _, args := range [][]string{
 					{"-failfast", "-skip=^TestSimulation$", ".", "./pkg/..."},
@@ -140,7 +150,7 @@ func TestHalfSolutions(t *testing.T) {
 	}
 }
 
-// halves returns each hunk of a diff and each file with several of several, unless it is all of the diff.
+// halves returns each hunk of a diff, and each file that has several, unless it is all of the diff.
 func halves(whole string) (all []string) {
 	for _, file := range strings.Split("\n"+whole, "\n--- ")[1:] {
 		header, rest, _ := strings.Cut(file, "\n@@ ")

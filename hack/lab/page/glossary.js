@@ -20,10 +20,10 @@ const glossary = (() => {
     },
     reflector: {
       title: "Reflector",
-      text: "Lists all objects of a resource once, and then watches it: the API server sends each change over one connection that stays open. " +
-        "Each change goes into the FIFO. If the watch ends, the Reflector continues where it was, or lists again if it cannot.",
+      text: "Watches a resource: the API server sends all objects, and then each change, over one connection that stays open. Each goes into " +
+        "the FIFO. If the watch ends, the Reflector continues where it was, or gets all objects again if it cannot.",
       arrows: [
-        ["← API server", "the list, then events"],
+        ["← API server", "all objects, then each change, as events"],
         ["→ FIFO", "each object or change, as soon as it arrives"],
       ],
       terms: ["Reflector", "Watch", "resourceVersion", "Bookmarks and WatchList", "Informer"],

@@ -92,7 +92,7 @@
     cluster, live: () => liveSteps, onChange: () => redraw(),
     stepsOf: (id) => variants.state && variants.state.id === id ? liveSteps : recorded.get(id) || [],
     async onShow(id) {
-      if (!recorded.has(id)) recorded.set(id, parse(await (await fetch(`variants/${id}.jsonl`)).text()));
+      if (!recorded.has(id)) recorded.set(id, await load(`variants/${id}.jsonl`));
       redraw();
     },
     onPlay(id) {
@@ -199,6 +199,15 @@
 
   const parse = (text) => text.split("\n").filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
 
+  // load returns the steps of a recording, which a server may have to make first.
+  async function load(address) {
+    const response = await fetch(address);
+    const text = await response.text();
+    if (response.ok) return parse(text);
+    byId("caption").textContent = `${address}: ${text}`;
+    return [];
+  }
+
   // show plays the steps of a recording with a name, or live ones.
   function show(steps, name, live = false) {
     recordingName = name;
@@ -224,7 +233,8 @@
   // fail says why there is no live lab, and plays the recording.
   async function fail(why) {
     lab = { phase: "failed", error: why };
-    show(parse(await (await fetch("recording.jsonl")).text()), "");
+    redraw();
+    show(await load("recording.jsonl"), "");
     redraw();
   }
 

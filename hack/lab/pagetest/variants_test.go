@@ -70,30 +70,39 @@ func TestStateOfVariants(t *testing.T) {
 	}
 }
 
-// TestRecordingsOfVariants checks that each recording shows where its variant goes wrong.
-func TestRecordingsOfVariants(t *testing.T) {
+// catalogue returns the variants.
+func catalogue(t *testing.T) (all []map[string]any) {
+	t.Helper()
 	content, err := os.ReadFile("../../variants/catalogue/catalogue.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var catalogue []map[string]any
-	if err := json.Unmarshal(content, &catalogue); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(content, &all); err != nil || len(all) == 0 {
+		t.Fatalf("there are %d variants: %v", len(all), err)
 	}
-	for _, variant := range catalogue {
-		id := fmt.Sprint(variant["id"])
-		lines, err := os.ReadFile(filepath.Join(recordings, "variants", id+".jsonl"))
+	return all
+}
+
+// recordingOf returns the file with the recording of a variant.
+func recordingOf(variant map[string]any) string {
+	return filepath.Join(recordings, "variants", fmt.Sprint(variant["id"], ".jsonl"))
+}
+
+// TestRecordingsOfVariants checks that each recording shows where its variant goes wrong.
+func TestRecordingsOfVariants(t *testing.T) {
+	for _, variant := range catalogue(t) {
+		lines, err := os.ReadFile(recordingOf(variant))
 		if err != nil {
-			t.Fatalf("%v; make recordings writes them", err)
+			t.Fatalf("%v; make recordings writes it", err)
 		}
 		engine := newEngine(t, parseSteps(t, string(lines)))
-		setJSON(t, engine, "catalogue", catalogue)
-		script := fmt.Sprintf(`(() => {
-			const compared = labVariants.compare(steps, catalogue.find(({ id }) => id === %q));
+		setJSON(t, engine, "variant", variant)
+		const script = `(() => {
+			const compared = labVariants.compare(steps, variant);
 			return compared.traces.flat().filter((row) => row.isWrong).length + " " + compared.rows.length;
-		})()`, id)
+		})()`
 		if got := fmt.Sprint(evaluate(t, engine, script)); !strings.HasPrefix(got, "1 ") {
-			t.Errorf("%s: steps that are marked as wrong, and rows: %v", id, got)
+			t.Errorf("%s: steps that are marked as wrong, and rows: %v", variant["id"], got)
 		}
 	}
 }

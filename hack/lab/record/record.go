@@ -63,7 +63,8 @@ func Main(t *testing.T, sources fs.FS, program Program) {
 	if err := json.Unmarshal(content, &s); err != nil {
 		t.Fatal(err)
 	}
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] // The others wait by the real clock.
+	// The other handler limits the rate of errors since the start of the process, which is 26 years after the start of a bubble.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -77,7 +78,7 @@ func Main(t *testing.T, sources fs.FS, program Program) {
 	}
 }
 
-// requestTime is how long a request takes to the API server.
+// requestTime is how long a request takes to reach the API server.
 const requestTime = 10 * time.Millisecond
 
 // leftoverTime is how long what a process leaves behind may take to end, such as the backoff of a Reflector.
@@ -107,10 +108,11 @@ func record(t *testing.T, program Program, sources fs.FS, s Scenario) (steps []l
 			steps = steps[1:]
 		}
 	}
+	offset := s.After.Seq + 1 - steps[0].Seq // They go on from that step, without a gap.
 	for i := range steps {
-		steps[i].Seq += s.After.Seq
+		steps[i].Seq += offset
 		if steps[i].Request > 0 {
-			steps[i].Request += s.After.Seq
+			steps[i].Request += offset
 		}
 	}
 	return steps
@@ -172,7 +174,9 @@ func (h *host) Kill(pod string) {
 func (h *host) Terminate(pod string) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	h.processes[pod].cancel()
+	if p := h.processes[pod]; p != nil {
+		p.cancel()
+	}
 }
 
 // Freeze implements lab.Host: no recording does.
@@ -208,7 +212,7 @@ func (p *process) Write(line []byte) (int, error) {
 // Sync has nothing to do.
 func (p *process) Sync() error { return nil }
 
-// transport is the way of requests to the API server.
+// transport delays requests to the API server.
 type transport struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -220,12 +224,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // play plays a scenario.
 func (h *host) play(t *testing.T, s Scenario) {
 	t.Helper()
-	started := map[string]any{"kind": "workersStarted"}
-	h.wait(0, started, time.Minute)
+	started := Step{Until: map[string]any{"kind": "workersStarted"}, Wait: 60}
+	h.wait(t, 0, started, true)
 	since := h.last()
 	if s.Variant != "" {
 		h.handle(t, "variants/"+s.Variant, map[string]any{"action": "begin", "side": s.Side, "flags": s.Flags})
-		h.wait(since, started, time.Minute)
+		h.wait(t, since, started, true)
 	}
 	for _, step := range s.Steps {
 		switch {
@@ -236,7 +240,7 @@ func (h *host) play(t *testing.T, s Scenario) {
 			since = h.last()
 			h.handle(t, "faults/"+step.Fault, step.Fields)
 		default:
-			h.wait(since, step.Until, time.Duration(step.Wait*float64(time.Second)))
+			h.wait(t, since, step, s.Variant == "")
 		}
 	}
 	if s.Variant != "" {
@@ -263,28 +267,35 @@ func (h *host) last() int {
 	return len(h.steps)
 }
 
-// wait waits until there is a step, after the first ones, that has some values, if any, but not for longer than the timeout.
-func (h *host) wait(first int, values map[string]any, timeout time.Duration) {
-	for end := time.Now().Add(timeout); time.Now().Before(end) && !h.hasStep(first, values); {
+// wait waits until there is a step, after the first ones, that has some values, if any, or for a time. If it has to come, it fails without it.
+func (h *host) wait(t *testing.T, first int, wait Step, mustCome bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Duration(wait.Wait * float64(time.Second))); time.Now().Before(end); {
+		h.lock.Lock()
+		steps := h.steps[first:]
+		h.lock.Unlock()
+		if wait.Until != nil && slices.ContainsFunc(steps, func(step lab.Step) bool { return hasValues(step, wait.Until) }) {
+			return
+		}
+		first += len(steps)
 		time.Sleep(10 * time.Millisecond)
+	}
+	if wait.Until != nil && mustCome {
+		t.Fatalf("there is no step %v within %v s", wait.Until, wait.Wait)
 	}
 }
 
-func (h *host) hasStep(first int, values map[string]any) bool {
-	if values == nil {
+// hasValues reports whether a step has some values, by the names of their fields in JSON.
+func hasValues(step lab.Step, values map[string]any) bool {
+	text, err := json.Marshal(step)
+	var fields map[string]any
+	if err != nil || json.Unmarshal(text, &fields) != nil {
 		return false
 	}
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	return slices.ContainsFunc(h.steps[first:], func(step lab.Step) bool {
-		text, _ := json.Marshal(step)
-		var fields map[string]any
-		json.Unmarshal(text, &fields)
-		for name, value := range values {
-			if !reflect.DeepEqual(fields[name], value) {
-				return false
-			}
+	for name, value := range values {
+		if !reflect.DeepEqual(fields[name], value) {
+			return false
 		}
-		return true
-	})
+	}
+	return true
 }

@@ -55,7 +55,8 @@ func init() {
 type builder struct {
 	root, dir string
 	variants  []variants.Variant
-	building  sync.Mutex // one module, or recording, at a time
+	building  sync.Mutex // one module at a time
+	recording sync.Mutex // one recording at a time
 	recorded  map[string]bool
 }
 

@@ -55,12 +55,12 @@ func TestRecord(t *testing.T) {
 }
 `
 
-// tour is the scenario of the recording that is played where there is no live lab.
+// offline is the scenario of the recording that is played where there is no live lab.
 //
-//go:embed recording.json
-var tour []byte
+//go:embed scenario.json
+var offline []byte
 
-// The recording that is played where there is no live lab has no ID. The others have those of the variants.
+// recordingFile returns the file of a recording, by the ID of its variant. The one that is played where there is no live lab has none.
 func recordingFile(id string) string {
 	if id == "" {
 		return "recording.jsonl"
@@ -86,13 +86,13 @@ func (b *builder) recordAll(ctx context.Context) error {
 // record writes a recording, unless it has done so before, and returns the path of the file. That of a variant has what the controller does in
 // its scenario, and then what the variant does. The error is fs.ErrNotExist if there is no such variant.
 func (b *builder) record(ctx context.Context, id string) (string, error) {
-	b.building.Lock()
-	defer b.building.Unlock()
+	b.recording.Lock()
+	defer b.recording.Unlock()
 	path := filepath.Join(b.dir, recordingFile(id))
 	if b.recorded[id] {
 		return path, nil
 	}
-	play := func() ([]byte, error) { return b.play(ctx, "controller", nil, tour) }
+	play := func() ([]byte, error) { return b.play(ctx, "controller", nil, offline) }
 	if id != "" {
 		play = func() ([]byte, error) { return b.playBoth(ctx, id) }
 	}
@@ -100,8 +100,12 @@ func (b *builder) record(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	written := path + ".new" // Whoever reads the file has all of it.
+	if err := os.WriteFile(written, recording, 0o644); err != nil {
+		return "", err
+	}
 	b.recorded[id] = true
-	return path, os.WriteFile(path, recording, 0o644)
+	return path, os.Rename(written, path)
 }
 
 // playBoth plays the scenario of a variant.
@@ -117,16 +121,16 @@ func (b *builder) playBoth(ctx context.Context, id string) (recording []byte, er
 	}
 	var last []byte
 	for _, side := range []struct {
-		name  string
-		files map[string][]byte
-	}{{"controller", nil}, {"variant", changed}} {
+		name, program string
+		files         map[string][]byte
+	}{{"controller", "controller", nil}, {"variant", id, changed}} {
 		scenario, err := json.Marshal(map[string]any{
 			"variant": id, "side": side.name, "flags": v.Scenario.Flags, "steps": v.Scenario.Steps, "after": json.RawMessage(last),
 		})
 		if err != nil {
 			return nil, err
 		}
-		steps, err := b.play(ctx, side.name, side.files, scenario)
+		steps, err := b.play(ctx, side.program, side.files, scenario)
 		if err != nil {
 			return nil, err
 		}
@@ -136,25 +140,31 @@ func (b *builder) playBoth(ctx context.Context, id string) (recording []byte, er
 	return recording, nil
 }
 
-// play plays a scenario on the controller with changed files, and returns the steps.
+// play plays a scenario on a program, the controller with changed files, and returns the steps.
 func (b *builder) play(ctx context.Context, name string, files map[string][]byte, scenario []byte) ([]byte, error) {
-	dir := filepath.Join(b.dir, "record", name) // The same files in the same place are compiled once.
-	all := map[string][]byte{"controller_test.go": []byte(recordEntry), "scenario.json": scenario}
+	all := map[string][]byte{"controller_test.go": []byte(recordEntry)}
 	maps.Copy(all, files)
-	overlay, err := variants.Overlay(b.root, dir, all)
+	// The same files in the same place are compiled once.
+	overlay, err := variants.Overlay(b.root, filepath.Join(b.dir, "record", name), all)
 	if err != nil {
 		return nil, err
 	}
-	program, output := filepath.Join(dir, "record.test"), filepath.Join(dir, "recording.jsonl")
-	for _, command := range [][]string{
-		{"go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay=" + overlay, "-o", program, "."},
-		{program, "-test.run=^TestRecord$", "-scenario=" + filepath.Join(dir, "scenario.json"), "-output=" + output},
-	} {
-		running := exec.CommandContext(ctx, command[0], command[1:]...)
-		running.Dir = b.root
-		if text, err := running.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(command[0]), err, text)
-		}
+	dir, err := os.MkdirTemp(b.dir, "record-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program, input, output := filepath.Join(dir, "record.test"), filepath.Join(dir, "scenario.json"), filepath.Join(dir, "recording.jsonl")
+	if err := os.WriteFile(input, scenario, 0o644); err != nil {
+		return nil, err
+	}
+	if err := variants.BuildSimulation(ctx, b.root, overlay, program); err != nil {
+		return nil, err
+	}
+	record := exec.CommandContext(ctx, program, "-test.run=^TestRecord$", "-test.timeout=5m", "-scenario="+input, "-output="+output)
+	record.Dir = b.root
+	if text, err := record.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("recording: %w\n%s", err, text)
 	}
 	return os.ReadFile(output)
 }

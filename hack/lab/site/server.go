@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// newHandler serves the page, what was built for it, and variants and recordings, which are built then. It refuses requests with another host or origin: a
-// page elsewhere must not make this machine build.
+// newHandler serves the page, what was built for it, and variants and recordings, which are built then. It refuses requests with another host or
+// origin: a page elsewhere must not make this machine build.
 func newHandler(b *builder, host string) http.Handler {
 	page := http.FileServer(http.Dir(filepath.Join(b.root, "hack/lab/page")))
 	built := http.FileServer(http.Dir(b.dir))
@@ -31,12 +31,14 @@ func newHandler(b *builder, host string) http.Handler {
 		}
 	}
 	mux.HandleFunc("GET /variants/{file}", func(w http.ResponseWriter, r *http.Request) {
-		id, isModule := strings.CutSuffix(r.PathValue("file"), ".wasm")
-		if isModule {
+		file := r.PathValue("file")
+		if id, isModule := strings.CutSuffix(file, ".wasm"); isModule {
 			serve(w, r, id, b.buildVariant)
-			return
+		} else if id, isRecording := strings.CutSuffix(file, ".jsonl"); isRecording && id != "" {
+			serve(w, r, id, b.record)
+		} else {
+			http.NotFound(w, r)
 		}
-		serve(w, r, strings.TrimSuffix(id, ".jsonl"), b.record)
 	})
 	mux.HandleFunc("GET /recording.jsonl", func(w http.ResponseWriter, r *http.Request) { serve(w, r, "", b.record) })
 	mux.Handle("GET /docs/", built)

@@ -32,8 +32,10 @@ func newTestBuilder(t *testing.T) *builder {
 
 func TestServer(t *testing.T) {
 	b := newTestBuilder(t)
-	b.recorded["no-done"] = true
-	for name, content := range map[string]string{"version.json": "{}", recordingFile("no-done"): `{"name":"no-done"}`} {
+	b.recorded[""], b.recorded["no-done"] = true, true
+	for name, content := range map[string]string{
+		"version.json": "{}", recordingFile(""): `{"name":"offline"}`, recordingFile("no-done"): `{"name":"no-done"}`,
+	} {
 		path := filepath.Join(b.dir, name)
 		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
 			t.Fatal(err)
@@ -50,7 +52,10 @@ func TestServer(t *testing.T) {
 		{"GET", "/worker.js", host, "http://" + host, http.StatusOK, "wasm_exec.js"},
 		{"GET", "/version.json", host, "", http.StatusOK, "{}"},
 		{"GET", "/variants/no-done.jsonl", host, "", http.StatusOK, `"name":"no-done"`},
+		{"GET", "/recording.jsonl", host, "", http.StatusOK, `"name":"offline"`},
 		{"GET", "/variants/none.jsonl", host, "", http.StatusNotFound, ""},
+		{"GET", "/variants/.jsonl", host, "", http.StatusNotFound, ""},
+		{"GET", "/variants/no-done", host, "", http.StatusNotFound, ""},
 		{"GET", "/variants/none.wasm", host, "", http.StatusNotFound, ""},
 		{"GET", "/none", host, "", http.StatusNotFound, ""},
 		{"POST", "/", host, "", http.StatusMethodNotAllowed, ""},

@@ -191,11 +191,10 @@ var Trials = []simulation.Trial{
 			w.Sleep(time.Minute)
 		}
 	}),
-	// There are no more requests an hour at its end than at its beginning.
-	// Without a Deployment's cache there is nothing to do but to say so, end, and be started again.
+	// Without a cache of Deployments, the program can only report that, end, and be started again.
 	trial("caches that do not sync", func(w walk) {
 		w.createAndReconcile(0)
-		w.Reject("the API server forbids to read Deployments", 2*cacheSyncTimeout, errForbidden, func(r *apiserver.Request) bool {
+		w.Reject("the API server forbids reading Deployments", 2*cacheSyncTimeout, errForbidden, func(r *apiserver.Request) bool {
 			return r.Resource == deployments && !r.IsWrite()
 		})
 		w.Kill(w.Instance(0))
@@ -209,6 +208,7 @@ var Trials = []simulation.Trial{
 		w.deleteDeployment(0)
 		w.reconcile(converged)
 	}),
+	// There are no more requests an hour at its end than at its beginning.
 	trial("a working day", func(w walk) {
 		w.create(0, 0, 1)
 		w.create(1, 1, 1)

@@ -40,9 +40,10 @@ func TestVariantsLackSomething(t *testing.T) {
 
 // An exercise fails as it says, and passes with its solution.
 func TestExercise(t *testing.T) {
-	all, _ := read(t)
-	verify(t, all[4], func(dir string) error { return copyProject(root, dir) },
-		"BROKEN PROMISE", "--- FAIL: ")
+	all, catalogue := read(t)
+	const n = 4 // the fifth
+	verify(t, all[n], func(dir string) error { return copyProject(root, dir) },
+		catalogue[n].Broken+": ", "BROKEN PROMISE", "--- FAIL: "+catalogue[n].Test.Name)
 }
 
 // verify verifies that an exercise says texts when it begins, and passes when it is solved.

@@ -38,7 +38,9 @@ type check struct {
 
 var (
 	generatedFiles = check{"the check of generated files", []string{"hack/verify-codegen.sh"}}
-	unitTests      = check{"unit tests", []string{"go", "test", "-count=1", "-timeout=5m", "-skip=^TestSimulation$", ".", "./pkg/...", "./hack/simulation/foos"}}
+	unitTests      = check{"unit tests", []string{
+		"go", "test", "-count=1", "-timeout=5m", "-skip=^TestSimulation$", ".", "./pkg/...", "./hack/simulation/foos",
+	}}
 	walks          = check{"walks", []string{"go", "test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"}}
 )
 

@@ -51,7 +51,7 @@ func TestFeature(t *testing.T) {
 	}
 	solution, _ := features[0].split()
 	e := features[0].exercise(nil)
-	e.checks = e.checks[:2] // Without the walks: all features walk where the document is followed.
+	e.checks = e.checks[:2] // Without the walks, which the test of extending.md has.
 	verify(t, e, func(dir string) error {
 		if err := features[0].apply(dir, solution); err != nil {
 			return err

@@ -25,7 +25,7 @@ func main() {
 	root := flag.String("root", ".", "`directory` of the project")
 	count := flag.Int("n", 30, "how many mutants, chosen at random")
 	seed := flag.Uint64("seed", 1, "of the choice")
-	walks := flag.Int("walks", 100, "how many walks each mutant goes at most")
+	walks := flag.Int("walks", 100, "at most how many walks a mutant is tested with")
 	only := flag.String("only", "", "regular `expression` for the files to change")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -54,26 +54,25 @@ func run(ctx context.Context, root string, count int, seed uint64, walks int, on
 	fmt.Printf("%d mutants of %d\n", min(count, len(all)), len(all))
 	tried, noticed, byTests := 0, 0, 0
 	for _, m := range all {
-		if tried == count || ctx.Err() != nil {
+		if tried == count {
 			break
 		}
 		began := time.Now()
 		result, err := m.walk(ctx, root, dir, walks)
-		if err != nil {
-			return err
+		if err == nil && result == survived && m.isTested(ctx, root, dir) {
+			result += ", unit tests notice it"
+			byTests++
 		}
-		switch result {
-		case "":
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
 			continue // It does not compile.
-		case survived:
-			if m.isTested(ctx, root, dir) {
-				byTests++
-				result += ", unit tests notice it"
-			}
-		default:
-			noticed++
 		}
 		tried++
+		if !strings.HasPrefix(result, survived) {
+			noticed++
+		}
 		fmt.Printf("%4.0fs %s:%d: %s\n      %s\n", time.Since(began).Seconds(), m.file, m.line, strings.Join(strings.Fields(m.what), " "), result)
 	}
 	fmt.Printf("walks notice %d of %d mutants, unit tests %d of the others\n", noticed, tried, byTests)
@@ -115,36 +114,33 @@ func find(root, only string) (all []mutant, err error) {
 
 const survived = "SURVIVED"
 
-var story = regexp.MustCompile(`(?m)^ +(?:simulation|trial)\.go:\d+: (.*?):`)
-
-// walk returns the first promise that the mutant breaks, survived if it breaks none, or nothing if it does not compile.
+// walk returns the first promise that the mutant breaks, or how else the walks fail, or survived. The error is that of the compiler.
 func (m mutant) walk(ctx context.Context, root, dir string, walks int) (string, error) {
 	overlay, err := variants.Overlay(root, filepath.Join(dir, "overlay"), map[string][]byte{m.file: m.content})
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(dir, "simulation.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o", program, ".")
-	build.Dir = root
-	if build.Run() != nil {
-		return "", ctx.Err()
+	if err := variants.BuildSimulation(ctx, root, overlay, program); err != nil {
+		return "", err
 	}
-	test := exec.CommandContext(ctx, program, "-test.run=^TestSimulation$", "-test.failfast", "-test.timeout=10m", fmt.Sprint("-walks=", walks), "-shrink=0")
+	test := exec.CommandContext(ctx, program,
+		"-test.run=^TestSimulation$", "-test.failfast", "-test.timeout=10m", fmt.Sprint("-walks=", walks), "-shrink=0")
 	test.Dir = root
 	output, err := test.CombinedOutput()
 	if err == nil {
 		return survived, nil
 	}
-	if found := story.FindSubmatch(output); found != nil {
-		return string(found[1]), ctx.Err()
+	if story := variants.Story.FindSubmatch(output); story != nil {
+		return string(story[1]), nil
 	}
-	return fmt.Sprintf("the program fails: %.200s", output), ctx.Err()
+	return fmt.Sprintf("the walks do not end: %.200s", output), nil
 }
 
 // isTested reports whether unit tests notice the mutant.
 func (m mutant) isTested(ctx context.Context, root, dir string) bool {
 	test := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-timeout=2m", "-skip=^TestSimulation$",
-		"-overlay="+filepath.Join(dir, "overlay/overlay.json"), ".", "./"+filepath.Dir(m.file))
+		"-overlay="+filepath.Join(dir, "overlay/overlay.json"), ".", "./pkg/...")
 	test.Dir = root
 	return test.Run() != nil
 }

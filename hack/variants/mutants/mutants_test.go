@@ -5,6 +5,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -38,12 +39,17 @@ func f(a, b int) {
 	}
 	want := []string{
 		"left out: defer done()", "negated: a > 0 && b == 1", "|| instead of &&: a > 0 && b == 1", "<= instead of >: a > 0", "!= instead of ==: b == 1",
-		"left out: write(a)", "negated: a < b", ">= instead of <: a < b",
+		"left out: write(a)", ">= instead of <: a < b",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got\n%q, want\n%q", got, want)
+		t.Fatalf("got\n%q, want\n%q", got, want)
 	}
-	if string(mutants[5].content[:20]) != content[:20] || mutants[5].line != 7 {
-		t.Errorf("line %d", mutants[5].line)
+	for n, want := range map[int]struct {
+		line          int
+		before, after string
+	}{1: {5, "a > 0 && b == 1", "!(a > 0 && b == 1)"}, 2: {5, "&&", "||"}, 5: {7, "write(a)", ""}} {
+		if got := mutants[n]; got.line != want.line || string(got.content) != strings.Replace(content, want.before, want.after, 1) {
+			t.Errorf("%s, line %d:\n%s", got.what, got.line, got.content)
+		}
 	}
 }
