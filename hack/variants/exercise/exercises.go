@@ -41,7 +41,7 @@ var (
 	unitTests      = check{"unit tests", []string{
 		"go", "test", "-count=1", "-timeout=5m", "-skip=^TestSimulation$", ".", "./pkg/...", "./hack/simulation/foos",
 	}}
-	walks          = check{"walks", []string{"go", "test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"}}
+	walks = check{"walks", []string{"go", "test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"}}
 )
 
 // exercises returns all of them: the variants of the controller, and then the features in extending.
