@@ -57,8 +57,9 @@ func TestClientConfig(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 || config.RateLimiter != nil {
-				t.Errorf("ClientConfig() = %s, %s, QPS %v, %v, want %s, %s, QPS -1", config.Host, namespace, config.QPS, config.RateLimiter, test.wantHost, test.wantNamespace)
+			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 || config.RateLimiter != nil || !config.DisableCompression {
+				t.Errorf("ClientConfig() = %s, %s, QPS %v, %v, compression disabled %t, want %s, %s, QPS -1, true",
+					config.Host, namespace, config.QPS, config.RateLimiter, config.DisableCompression, test.wantHost, test.wantNamespace)
 			}
 		})
 	}

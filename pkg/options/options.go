@@ -222,6 +222,7 @@ func (o *Options) ClientConfig() (config *rest.Config, namespace string, err err
 	case err != nil:
 		return nil, "", fmt.Errorf("cannot use the kubeconfig %q; check -kubeconfig and KUBECONFIG: %w", files, err)
 	}
+	config.DisableCompression = true // It costs both sides CPU time. kube-controller-manager disables it as well.
 	config.QPS = -1
 	if o.KubeAPIQPS > 0 {
 		burst := cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS)))
