@@ -199,7 +199,7 @@ test-lab: recordings ## Test the lab, except for what a browser shows of its pag
 	go -C hack/lab/pagetest test -count=1 -run '$(WITHOUT_BROWSER)' .
 
 .PHONY: test-lab-page
-test-lab-page: recordings ## Test the page of the lab in a browser: Chromium.
+test-lab-page: build-lab ## Test the page of the lab in a browser: Chromium.
 	go -C hack/lab/pagetest test -count=1 -timeout 1h -skip '$(WITHOUT_BROWSER)' ./...
 
 .PHONY: exercise
