@@ -255,7 +255,9 @@ stage: ## Run the lessons of stage N=3 of the tutorial, and that of the next sta
 	@test -f hack/tutorial/stage$(N)/main.go || { echo "N must be the number of a stage, from 1 to 9."; exit 2; }
 	@test -f $(or $(DIR),hack/tutorial/stage$(N))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
 	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/tutorial/stage$(N))/main.go hack/tutorial/stage$(N)/main_test.go .build/stage
-	@go test -count=1 -timeout=1m -v ./.build/stage > .build/stage/output 2>&1; status=$$?; grep -v '^=== \|^[IEW][0-9]' .build/stage/output; exit $$status
+	@go test -count=1 -timeout=1m -v ./.build/stage > .build/stage/output 2>&1; status=$$?; \
+	  grep -v '^=== \|^[IEW][0-9]' .build/stage/output; \
+	  test $$status = 0 || echo 'What your program has logged is in .build/stage/output.'; exit $$status
 
 .PHONY: tutorial-docs
 tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/learn/tutorial.

@@ -16,7 +16,10 @@ func (w *walk) judgeExit(i *instance, err error) {
 	calm := !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime && !w.isHidden
 	w.lock.Unlock()
 	w.tell(i.name, fmt.Sprintf("ends: %v", err))
-	if !stopped && err == nil || calm && err != nil && !over && !stopped {
+	switch {
+	case !stopped && err == nil:
+		w.violated(Health, "%s ends without an error, although nothing has stopped it", i.name)
+	case calm && err != nil && !over && !stopped:
 		w.violated(Health, "%s ends with the error %v", i.name, err)
 	}
 }

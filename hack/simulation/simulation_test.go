@@ -281,8 +281,8 @@ func TestNoFalseAlarm(t *testing.T) {
 // TestEnds has programs that end.
 func TestEnds(t *testing.T) {
 	for want, program := range map[string]Program{
-		"health: instance-1 ends with the error <nil>":  func(context.Context, *rest.Config) error { return nil },
-		"health: instance-1 ends with the error failed": func(context.Context, *rest.Config) error { return errors.New("failed") },
+		"health: instance-1 ends without an error, although nothing has stopped it": func(context.Context, *rest.Config) error { return nil },
+		"health: instance-1 ends with the error failed":                             func(context.Context, *rest.Config) error { return errors.New("failed") },
 	} {
 		w := newWalk(newTestTester(t, Config{Program: program}), script{})
 		w.calmSince = time.Time{}.Add(1)

@@ -51,7 +51,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
-	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
+	foos := factory.Samplecontroller().V1alpha1().Foos()
 	c := &controller{kubeClient: kubeClient}
 	if _, err := foos.TypedInformer().AddTypedEventHandler(informersv1alpha1.FooHandlerFuncs{
 		AddFunc:    func(foo *samplev1alpha1.Foo) { c.handle(ctx, foo) },

@@ -55,7 +55,7 @@ func run(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
-	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
+	foos := factory.Samplecontroller().V1alpha1().Foos()
 	c := &controller{
 		kubeClient: kubeClient,
 		foosLister: foos.Lister(),

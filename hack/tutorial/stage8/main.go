@@ -124,9 +124,9 @@ func work(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kubeClient, 0)
-	deployments := appsinformers.ToTypedDeploymentInformer(kubeFactory.Apps().V1().Deployments())
+	deployments := kubeFactory.Apps().V1().Deployments()
 	factory := informers.NewSharedInformerFactory(sampleClient, 0)
-	foos := informersv1alpha1.ToTypedFooInformer(factory.Samplecontroller().V1alpha1().Foos())
+	foos := factory.Samplecontroller().V1alpha1().Foos()
 	c := &controller{
 		kubeClient:        kubeClient,
 		sampleClient:      sampleClient,
