@@ -114,6 +114,9 @@ func find(root, only string) (all []mutant, err error) {
 
 const survived = "SURVIVED"
 
+// broken matches what a walk says, which is further indented than what the test itself does.
+var broken = regexp.MustCompile(`(?m)^ {8,}(?:simulation|trial)\.go:\d+: ([^:\n]+): `)
+
 // walk returns the first promise that the mutant breaks, or how else the walks fail, or survived. The error is that of the compiler.
 func (m mutant) walk(ctx context.Context, root, dir string, walks int) (string, error) {
 	overlay, err := variants.Overlay(root, filepath.Join(dir, "overlay"), map[string][]byte{m.file: m.content})
@@ -131,7 +134,7 @@ func (m mutant) walk(ctx context.Context, root, dir string, walks int) (string, 
 	if err == nil {
 		return survived, nil
 	}
-	if story := variants.Story.FindSubmatch(output); story != nil {
+	if story := broken.FindSubmatch(output); story != nil {
 		return string(story[1]), nil
 	}
 	return fmt.Sprintf("the walks do not end: %.200s", output), nil
