@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 
 	"k8s.io/sample-controller/hack/variants/diff"
 )
@@ -108,9 +107,6 @@ func All() ([]Variant, error) {
 	}
 	return all, nil
 }
-
-// Story matches the line that begins a story of the simulation, with the name of the broken promise.
-var Story = regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ([^:\n]+): `)
 
 // BuildSimulation compiles the tests of the main package in root, with an overlay, to a program. It runs in root.
 func BuildSimulation(ctx context.Context, root, overlay, program string) error {

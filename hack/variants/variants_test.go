@@ -72,6 +72,9 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// story matches the line that begins a story of the simulation, with the name of the broken promise.
+var story = regexp.MustCompile(`(?:simulation|trial)\.go:\d+: ([^:\n]+): `)
+
 // walkUntil walks until a promise is broken, and returns the output if it never is.
 func walkUntil(t *testing.T, broken, overlay string) string {
 	t.Helper()
@@ -96,7 +99,7 @@ func walkUntil(t *testing.T, broken, overlay string) string {
 	for lines := bufio.NewReader(stdout); ; {
 		line, err := lines.ReadString('\n')
 		output.WriteString(line)
-		if story := Story.FindStringSubmatch(line); story != nil && story[1] == broken {
+		if found := story.FindStringSubmatch(line); found != nil && found[1] == broken {
 			cancel() // The other walks would say nothing new.
 			return ""
 		}
