@@ -92,7 +92,8 @@
     cluster, live: () => liveSteps, onChange: () => redraw(),
     stepsOf: (id) => variants.state && variants.state.id === id ? liveSteps : recorded.get(id) || [],
     async onShow(id) {
-      if (!recorded.has(id)) recorded.set(id, await load(`variants/${id}.jsonl`));
+      const steps = recorded.get(id) || await load(`variants/${id}.jsonl`);
+      if (steps.length > 0) recorded.set(id, steps); // Otherwise, the next time may succeed.
       redraw();
     },
     onPlay(id) {

@@ -75,6 +75,24 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// TestRecord records the program itself, whatever cluster the user's kubeconfig names.
+func TestRecord(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	path, err := newTestBuilder(t).record(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{`"eventType":"tombstone"`, `"eventType":"resync"`, `"kind":"leader","pod":"b"`} {
+		if !strings.Contains(string(recording), step) {
+			t.Errorf("no step has %s", step)
+		}
+	}
+}
+
 // TestTerms verifies that the documentation has the terms that the page offers for a stop of the picture, and those that the exercises name.
 func TestTerms(t *testing.T) {
 	find := func(name, expression string) (found []string) {
