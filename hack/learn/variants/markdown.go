@@ -1,0 +1,102 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package variants
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const introduction = `# Exercises, and what each line is for
+
+The controller would be shorter without the lines on this page, and it would still work, most of the time. In each exercise, one thing is left
+out:
+
+1. Read the question, and predict what users see.
+2. ` + "`make exercise N=1`" + ` makes a copy of the project without it, and shows what the [simulation](../reference/testing.md#simulation) finds
+   broken, as a story, and which unit tests fail.
+3. Edit the copy until the same command says that the exercise is solved: all unit tests pass, and so do all walks. ` + "`HINT=1`" + ` says what
+   users see and where to look, ` + "`SOLUTION=1`" + ` what to write.
+4. Compare it with the answer here: the difference in the code, what happens, and the promise to users. The [lab](../../hack/learn/lab/README.md)
+   plays it, step by step, for the controller and for the variant.
+
+[Exercises 18 to 22](#features) are features to add. ` + "`make test-variants`" + ` verifies that the tests and the simulation notice each difference.
+
+<!-- Generated from hack/learn/variants/catalogue by make exercises-docs. -->
+`
+
+const features = `
+## Features
+
+Their tests are there, and the code is not: ` + "`make exercise N=18`" + ` shows what fails. Each begins with the solutions of those before it. The
+answers are in [extending the controller](extending.md).
+
+18. [A new field in the spec](extending.md#a-new-field-in-the-spec)
+19. [A second kind of object](extending.md#a-second-kind-of-object)
+20. [A finalizer](extending.md#a-finalizer)
+21. [A reference to another object](extending.md#a-reference-to-another-object)
+22. [A second version of the API](extending.md#a-second-version-of-the-api)
+`
+
+const sectionFormat = `
+## %d. %s
+
+<details><summary>The answer</summary>
+
+**%s.** What users see without it:
+
+%s
+
+` + "```diff\n%s```" + `
+
+- The promise: %s
+- The simulation finds broken: %s
+- The test: %s
+
+</details>
+`
+
+// Markdown returns the document that explains what each line is for. root is the repository, which has the tests.
+func Markdown(root string) (string, error) {
+	all, err := All()
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	text.WriteString(introduction)
+	for i, v := range all {
+		reference, err := v.Test.reference(root)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&text, sectionFormat, i+1, v.Question, v.Title, v.Seen, v.Diff, v.Promise, v.Broken, reference)
+	}
+	return text.String() + features, nil
+}
+
+// reference returns the file that declares the test, the test, and the case in it.
+func (t Test) reference(root string) (string, error) {
+	function, subtest, _ := strings.Cut(t.Name, "/")
+	files, err := filepath.Glob(filepath.Join(root, t.Package, "*_test.go"))
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		if !strings.Contains(string(content), "\nfunc "+function+"(") {
+			continue
+		}
+		reference := fmt.Sprintf("`%s: %s`", filepath.ToSlash(filepath.Join(t.Package, filepath.Base(file))), function)
+		if subtest != "" {
+			reference += ", " + strings.ReplaceAll(subtest, "_", " ")
+		}
+		return reference, nil
+	}
+	return "", fmt.Errorf("%s: no file declares %s", t.Package, function)
+}

@@ -1,0 +1,250 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/sample-controller/hack/check/doctest"
+)
+
+const root = "../../.."
+
+// Unusual names: the module path is deep, the group's first label is not a Go identifier, and the kind has an acronym, two words, the article
+// an, and an irregular plural.
+const (
+	newModule = "example.com/platform/teams/index-controller"
+	newGroup  = "data-stores.example.org"
+	newKind   = "SQLIndex"
+	newPlural = "sqlindices"
+)
+
+// TestReadme creates the controller of the README by its command.
+func TestReadme(t *testing.T) {
+	setIdentity(t)
+	arguments := regexp.MustCompile(`(?m)^make new DIR=\.\./(\S+) (.+)$`).FindStringSubmatch(read(t, root, "README.md"))
+	if arguments == nil {
+		t.Fatal("the README does not create a controller")
+	}
+	dir := filepath.Join(t.TempDir(), arguments[1])
+	command(t, root, "make", append([]string{"new", "DIR=" + dir}, strings.Fields(arguments[2])...)...)
+	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/check/monitoring|hack/learn/variants|test-variants|mutants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|observed\.go|make release|releasing|image_test|fidelity|IsTrue|RandomWalks|exercises\.md|why\.md|FULL=1`)
+	for name, content := range trackedFiles(t, dir) {
+		for line := range strings.Lines(name + "\n" + content) {
+			if leftOut.MatchString(line) {
+				t.Errorf("%s refers to what is only there with FULL=1: %s", name, line)
+			}
+		}
+	}
+	broken, err := doctest.CheckLinks(dir)
+	if err != nil || len(broken) > 0 {
+		t.Errorf("broken links: %q, %v", broken, err)
+	}
+	checkNew(t, dir)
+	command(t, dir, "make", "test-release", "image")
+}
+
+func TestUnusualNames(t *testing.T) {
+	setIdentity(t)
+	dir := filepath.Join(t.TempDir(), "index-controller")
+	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, true}); err != nil {
+		t.Fatal(err)
+	}
+	checkNew(t, dir)
+	command(t, dir, "make", "test-monitoring")
+	command(t, filepath.Join(dir, "hack/check/doctest"), "go", "test", "-run", "TestLinks|TestReferences|TestPortability", ".")
+
+	for _, path := range doctest.Exercises {
+		if err := doctest.ApplyExercises(dir, path); err != nil {
+			t.Fatal(err)
+		}
+		command(t, dir, "make", "generate")
+		command(t, dir, "go", "vet", "./...")
+		command(t, dir, "go", "test", "-vet=off", ".", "./pkg/...")
+		command(t, dir, "git", "reset", "--quiet", "--hard")
+		command(t, dir, "git", "clean", "--quiet", "--force", "-d")
+	}
+}
+
+// checkNew runs and tests a new controller, as its author would.
+func checkNew(t *testing.T, dir string) {
+	t.Helper()
+	if status := command(t, dir, "git", "status", "--short"); status != "" {
+		t.Errorf("not committed:\n%s", status)
+	}
+	checkTraces(t, dir)
+	built, err := filepath.Abs(root + "/.build/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBEBUILDER_ASSETS", built) // The local Kubernetes is the same, and is not built again.
+	makeRun(t, dir)
+	command(t, dir, "make", "test", "lint", "verify-modules")
+	name := filepath.Base(dir)
+	if version := command(t, dir, ".build/bin/"+name, "-version"); !strings.HasPrefix(version, name+" ") {
+		t.Errorf("-version printed %q", version)
+	}
+}
+
+// makeRun runs make run until the Deployment of the example is available, and then interrupts it like Ctrl-C.
+func makeRun(t *testing.T, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	command := exec.CommandContext(ctx, "make", "run")
+	command.Dir = dir
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGINT) }
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stderr = command.Stdout
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var output strings.Builder
+	available := regexp.MustCompile(`(?m)^deployment\.apps/example-\w+ +1/1 `)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		fmt.Fprintln(&output, lines.Text())
+		if available.MatchString(lines.Text()) {
+			cancel()
+		}
+	}
+	err = command.Wait()
+	if !available.MatchString(output.String()) {
+		t.Fatalf("make run: %v\n%s", err, output.String())
+	}
+}
+
+// trackedFiles returns the contents of all tracked files except checksums.
+func trackedFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for name := range strings.FieldsSeq(command(t, dir, "git", "ls-files")) {
+		if filepath.Ext(name) == ".sum" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(content)
+	}
+	return files
+}
+
+// checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums and, in
+// generated code, "memory footprint" and the OpenAPI definitions of Kubernetes.
+func checkTraces(t *testing.T, dir string) {
+	t.Helper()
+	trace := regexp.MustCompile(`(?i)foo|sample`)
+	provenance := 0
+	for name, content := range trackedFiles(t, dir) {
+		if name == "pkg/generated/openapi/zz_generated.openapi.go" {
+			continue
+		}
+		for line := range strings.Lines(name + "\n" + strings.ReplaceAll(content, "memory footprint", "")) {
+			switch {
+			case !trace.MatchString(line):
+			case name == "README.md" && strings.HasPrefix(line, "Based on "):
+				provenance++
+			default:
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+	if provenance != 1 {
+		t.Errorf("the README has %d lines with the provenance, want 1", provenance)
+	}
+}
+
+func TestInvalidInput(t *testing.T) {
+	setIdentity(t)
+	parent := t.TempDir()
+	for name, content := range map[string]string{"full/file": "", "file": ""} {
+		path := filepath.Join(parent, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct{ dir, module, group, kind, plural, want string }{
+		"no directory":                 {"", newModule, newGroup, newKind, newPlural, "DIR="},
+		"directory not empty":          {parent + "/full", newModule, newGroup, newKind, newPlural, "not empty"},
+		"directory is a file":          {parent + "/file", newModule, newGroup, newKind, newPlural, "not a directory"},
+		"parent directory missing":     {parent + "/missing/new", newModule, newGroup, newKind, newPlural, "DIR="},
+		"directory in this repository": {root + "/pkg/new", newModule, newGroup, newKind, newPlural, "inside this repository"},
+		"required module":              {parent + "/new", "k8s.io/client-go", newGroup, newKind, newPlural, "requires"},
+		"binary named as directory":    {parent + "/new", "example.com/artifacts", newGroup, newKind, newPlural, "directory artifacts"},
+		"factory method in use":        {parent + "/new", newModule, "start.example.com", newKind, newPlural, "identifier Start"},
+		"type in use":                  {parent + "/new", newModule, newGroup, "GroupVersion", "", "identifier GroupVersion"},
+		"field in use":                 {parent + "/new", newModule, newGroup, "Spec", "", "identifier Spec"},
+		"generated file":               {parent + "/new", newModule, newGroup, "Doc", "", "both"},
+		"platform-specific file":       {parent + "/new", newModule, newGroup, "Windows", "", "one platform"},
+		"test file":                    {parent + "/new", newModule, newGroup, "Test", "", "as a test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural, false}), test.want)
+		})
+	}
+	if got := command(t, parent, "ls", "-A"); got != "file\nfull\n" {
+		t.Errorf("unexpected files:\n%s", got)
+	}
+}
+
+// In a copy of this repository without git, and where git is not installed.
+func TestWithoutGit(t *testing.T) {
+	setIdentity(t)
+	copied := t.TempDir()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(copied))
+	in := input{newModule, newGroup, newKind, newPlural, false}
+	wantOneLine(t, run(t.Context(), copied, filepath.Join(t.TempDir(), "new"), in), "clone of this repository")
+	t.Setenv("PATH", copied)
+	wantOneLine(t, run(t.Context(), root, filepath.Join(t.TempDir(), "new"), in), "install git")
+}
+
+func TestFailureLeavesNothingBehind(t *testing.T) {
+	setIdentity(t)
+	n := archivePlanNames(t)
+	parent := t.TempDir()
+	broken := []file{{path: "hack/update-codegen.sh", mode: 0o755, content: []byte("#!/bin/sh\nexit 1\n")}}
+	if err := write(t.Context(), root, filepath.Join(parent, "new"), broken, n, input{}); err == nil {
+		t.Error("error = nil, want one of the broken script")
+	}
+	if got := command(t, parent, "ls", "-A"); got != "" {
+		t.Errorf("left behind:\n%s", got)
+	}
+}
+
+// setIdentity configures git's identity, which a fresh machine does not have.
+func setIdentity(t *testing.T) {
+	for _, role := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+role+"_NAME", "Tester")
+		t.Setenv("GIT_"+role+"_EMAIL", "tester@example.com")
+	}
+}
+
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	command := exec.Command(name, args...)
+	command.Dir = dir
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", command.Args, err, output)
+	}
+	return string(output)
+}

@@ -1,4 +1,0 @@
-// Variants of the controller that show what its lines are for.
-module k8s.io/sample-controller/hack/variants
-
-go 1.26.0
