@@ -65,8 +65,9 @@ var reconcilers = map[Controller]struct {
 	NamespaceController:   {namespaces, emptyNamespace},
 }
 
-// reconcileDelay is how long a built-in controller takes to notice a change, and reconcileRetry when it tries again what has failed.
-const reconcileDelay, reconcileRetry = 80 * time.Millisecond, time.Second
+// reconcileDelay is how long a built-in controller takes to notice a change. It tries again what has failed after reconcileRetry at least, and
+// after twice the time each time, up to maxReconcileRetry.
+const reconcileDelay, reconcileRetry, maxReconcileRetry = 80 * time.Millisecond, time.Second, 30 * time.Second
 
 // builtInControllers is an Observer that calls the built-in controllers.
 type builtInControllers struct {
@@ -121,7 +122,7 @@ func (b *builtInControllers) schedule(name Controller, o *Object, after time.Dur
 		}
 		again, err := reconcilers[name].reconcile(client, found)
 		if err != nil && !apierrors.IsConflict(err) { // A conflict comes from another change, which calls it again.
-			again = reconcileRetry
+			again = min(max(reconcileRetry, 2*after), maxReconcileRetry)
 		}
 		if again == 0 {
 			return

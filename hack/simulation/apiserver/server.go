@@ -78,6 +78,7 @@ type Server struct {
 	resourceVersion int64
 	uids            int64
 	objects         map[schema.GroupResource]map[types.NamespacedName]*Object
+	encoded         map[*Object][]byte // the objects, as JSON
 	history         []Change
 	compacted       int64         // The history begins after this resourceVersion.
 	changed         chan struct{} // It is closed, and replaced, by each commit.
@@ -89,7 +90,7 @@ func New(registry *Registry, options Options) *Server {
 	s := &Server{
 		Registry: registry, options: options,
 		resourceVersion: 1000, compacted: 1000, // Other objects were written before.
-		objects: map[schema.GroupResource]map[types.NamespacedName]*Object{}, changed: make(chan struct{}),
+		objects: map[schema.GroupResource]map[types.NamespacedName]*Object{}, encoded: map[*Object][]byte{}, changed: make(chan struct{}),
 	}
 	s.startControllers()
 	return s

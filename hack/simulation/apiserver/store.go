@@ -91,13 +91,23 @@ func (resource *Resource) isNewGeneration(r *Request, found, stored *Object) boo
 
 // withoutTimes is an object without the times of its managed fields.
 func withoutTimes(o *Object) map[string]any {
-	c := o.DeepCopy()
-	entries := c.GetManagedFields()
-	for i := range entries {
-		entries[i].Time = nil
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	if len(entries) == 0 {
+		return o.Object
 	}
-	c.SetManagedFields(entries)
-	return c.Object
+	timeless := make([]any, len(entries))
+	for i, entry := range entries {
+		fields, _ := entry.(map[string]any)
+		fields = maps.Clone(fields)
+		delete(fields, "time")
+		timeless[i] = fields
+	}
+	metadata = maps.Clone(metadata)
+	metadata["managedFields"] = timeless
+	content := maps.Clone(o.Object)
+	content["metadata"] = metadata
+	return content
 }
 
 // maxHistory is how many changes are kept for watches.
@@ -109,6 +119,7 @@ func (s *Server) commit(c Change) *Object {
 	c.ResourceVersion = s.resourceVersion
 	c.New.SetResourceVersion(strconv.FormatInt(c.ResourceVersion, 10))
 	c.raw = encode(c.New.Object)
+	delete(s.encoded, c.Old)
 	if c.Type == watch.Deleted {
 		delete(s.objects[c.Request.Resource], keyOf(c.New))
 	} else {
@@ -116,6 +127,7 @@ func (s *Server) commit(c Change) *Object {
 			s.objects[c.Request.Resource] = map[types.NamespacedName]*Object{}
 		}
 		s.objects[c.Request.Resource][keyOf(c.New)] = c.New
+		s.encoded[c.New] = c.raw
 	}
 	s.history = append(s.history, c)
 	if len(s.history) >= 2*maxHistory {
@@ -128,6 +140,17 @@ func (s *Server) commit(c Change) *Object {
 		o.Committed(&c)
 	}
 	return c.New
+}
+
+// encode returns an object as JSON.
+func (s *Server) encode(o *Object) []byte {
+	s.lock.Lock()
+	raw := s.encoded[o]
+	s.lock.Unlock()
+	if raw == nil { // It was deleted, or replaced, or is a list.
+		raw = encode(o.Object)
+	}
+	return raw
 }
 
 // at returns the objects of a resource as they were at a resourceVersion of the history.

@@ -136,13 +136,15 @@ func (s *Server) update(r *Request, resource *Resource, found, updated *Object) 
 // strategy returns what of an update its subresource is about, and the rest as it was found. The subresource status of a built-in object is
 // about its metadata as well, but for the labels of Deployments.
 func (resource *Resource) strategy(r *Request, found, updated *Object) *Object {
-	kept := found.DeepCopy()
 	switch {
 	case !resource.HasStatus:
 		return updated
 	case r.Subresource != "status":
-		kept = updated
-		copyField(kept, found, "status")
+		copyField(updated, found, "status")
+		return updated
+	}
+	kept := found.DeepCopy()
+	switch {
 	case resource.IsCustom:
 		copyField(kept, updated, "status")
 		kept.SetManagedFields(updated.GetManagedFields())
