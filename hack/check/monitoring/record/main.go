@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command record writes the metrics of a leader and a standby on a local Kubernetes to hack/check/monitoring/testdata: of a healthy run, and
-// of several failures, each at its start and at its end.
+// of several failures, each at its start and at its end. It leaves out the metrics that neither an alert nor the dashboard uses.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -58,7 +59,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer c.Stop()
-	r := recorder{ctx: ctx, cluster: c}
+	used, err := usedMetrics()
+	if err != nil {
+		return err
+	}
+	r := recorder{ctx: ctx, cluster: c, used: used}
 	if err := r.kubectl("", "apply", "-k", root+"/artifacts")(); err != nil {
 		return err
 	}
@@ -105,6 +110,7 @@ func foo(name, deployment string) string {
 type recorder struct {
 	ctx       context.Context
 	cluster   *cluster.Cluster
+	used      map[string]bool // names of metrics
 	instances []instance
 }
 
@@ -185,7 +191,8 @@ func (r *recorder) write(phase, moment string) error {
 		var file bytes.Buffer
 		fmt.Fprintf(&file, "# %s\n", time.Now().UTC().Format(time.RFC3339Nano))
 		for line := range strings.Lines(metrics) {
-			if !strings.HasPrefix(line, "# HELP") {
+			name := metricName(strings.TrimPrefix(line, "# TYPE "))
+			if r.used[name] || strings.HasPrefix(name, "sample_controller_") {
 				file.WriteString(line)
 			}
 		}
@@ -195,6 +202,32 @@ func (r *recorder) write(phase, moment string) error {
 		}
 	}
 	return nil
+}
+
+// usedMetrics returns the names of the metrics that the alerts and the dashboard use, among other words.
+func usedMetrics() (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, file := range []string{"alerts/prometheus-rule.yaml", "dashboard/dashboard.json"} {
+		content, err := os.ReadFile(filepath.Join(root, "artifacts/components", file))
+		if err != nil {
+			return nil, err
+		}
+		for _, word := range word.FindAllString(string(content), -1) {
+			used[metricName(word)] = true
+		}
+	}
+	return used, nil
+}
+
+var word = regexp.MustCompile(`\w+`)
+
+// metricName returns the name with which a text begins, which is that of a metric or, with a suffix, of a series of a histogram.
+func metricName(text string) string {
+	name := word.FindString(text)
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
 }
 
 func scrape(address string) (string, error) {
