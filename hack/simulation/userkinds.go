@@ -22,6 +22,7 @@ type userKind struct {
 	*apiserver.Resource
 	examples []*object
 	leaves   []leaf
+	mutable  []leaf // the leaves that no rule makes immutable
 }
 
 // leaf is a field that users change, with its schema.
@@ -57,6 +58,7 @@ func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKin
 	}
 	for _, k := range kinds {
 		k.leaves = k.findLeaves()
+		k.mutable = slices.DeleteFunc(slices.Clone(k.leaves), func(l leaf) bool { return apiserver.IsImmutable(l.schema) })
 	}
 	return kinds, others, nil
 }
@@ -127,11 +129,11 @@ func nameIn(l leaf, n int) string {
 
 // change changes a field of an object within its schema or, if it is optional, adds or drops it.
 func (k *userKind) change(o *object, argument int) string {
-	if len(k.leaves) == 0 {
+	if len(k.mutable) == 0 {
 		return ""
 	}
-	l := k.leaves[argument%len(k.leaves)]
-	argument /= len(k.leaves)
+	l := k.mutable[argument%len(k.mutable)]
+	argument /= len(k.mutable)
 	if !l.required && argument%4 == 0 && value(o, l.path...) != nil {
 		unstructured.RemoveNestedField(o.Object, l.path...)
 		return "changes"

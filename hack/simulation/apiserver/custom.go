@@ -36,9 +36,10 @@ func custom(crd *Object) (r *Resource, notes []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n := strings.Count(string(encode(r.Schema)), `"x-kubernetes-validations"`); n > 0 {
-		r.hasRules = true
-		notes = append(notes, fmt.Sprintf("%s: CEL rules (x-kubernetes-validations) of %d fields are not evaluated", crd.GetName(), n))
+	all, notEvaluated := countRules(r.Schema, false)
+	r.hasRules = all > 0
+	if notEvaluated > 0 {
+		notes = append(notes, fmt.Sprintf("%s: CEL rules (x-kubernetes-validations) of %d fields are not evaluated", crd.GetName(), notEvaluated))
 	}
 	return r, notes, nil
 }

@@ -25,7 +25,7 @@ type Resource struct {
 	Fields     []string       // what field selectors can select, beside the name and the namespace
 
 	scale          *scalePaths
-	hasRules       bool // The schema has rules in CEL, which are not evaluated.
+	hasRules       bool // The schema has rules in CEL.
 	goType         any  // the zero value of the Go type of a built-in kind
 	hasGeneration  bool
 	createOnUpdate bool // An update creates an object that does not exist.

@@ -6,8 +6,9 @@
 // "not simulated".
 //
 // Some of a cluster is absent without an error, as nothing asks for it: permissions and quotas (everybody may do everything, unless a Rule
-// says otherwise), the rules of CRDs in CEL (Registry.Notes says where), most of the validation of built-in kinds, the managed fields of Leases
-// and Events, the objects that workloads make, endpoints, volumes, tokens and load balancers. The two resources of events are independent.
+// says otherwise), the rules of CRDs in CEL, but for those that make fields immutable (Registry.Notes says where), most of the validation of
+// built-in kinds, the managed fields of Leases and Events, the objects that workloads make, endpoints, volumes, tokens and load balancers. The
+// two resources of events are independent.
 package apiserver
 
 import (

@@ -51,14 +51,25 @@ func (resource *Resource) nameFunc() apivalidation.ValidateNameFunc {
 // validateCustom validates a custom resource by its schema. What was invalid before, and is unchanged, is tolerated.
 func (resource *Resource) validateCustom(found, o *Object) (invalid field.ErrorList) {
 	errs := resource.schemaErrors(o)
-	if len(errs) == 0 || found == nil {
+	if found == nil {
 		return errs
+	}
+	if !slices.ContainsFunc(errs, blocksRules) {
+		invalid = changed(nil, found.Object, o.Object, resource.Schema)
 	}
 	var before []string
 	for _, err := range resource.schemaErrors(found) {
 		before = append(before, err.Error())
 	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return slices.Contains(before, err.Error()) })
+	return append(slices.DeleteFunc(errs, func(err *field.Error) bool { return slices.Contains(before, err.Error()) }), invalid...)
+}
+
+// blocksRules reports whether the rules of an object with such an error are not evaluated. See hasBlockingErr in
+// k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go.
+func blocksRules(err *field.Error) bool {
+	return slices.Contains([]field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}, err.Type)
 }
 
 func (resource *Resource) schemaErrors(o *Object) (invalid field.ErrorList) {
@@ -66,8 +77,7 @@ func (resource *Resource) schemaErrors(o *Object) (invalid field.ErrorList) {
 		invalid = append(invalid, fieldError(err))
 	}
 	invalid = append(append(invalid, resource.validateScale(o)...), duplicates(nil, o.Object, resource.Schema)...)
-	blocks := []field.ErrorType{field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTypeInvalid}
-	if resource.hasRules && slices.ContainsFunc(invalid, func(err *field.Error) bool { return slices.Contains(blocks, err.Type) }) {
+	if resource.hasRules && slices.ContainsFunc(invalid, blocksRules) {
 		invalid = append(invalid, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
 			"correct the existing errors to complete validation"))
 	}
