@@ -28,17 +28,23 @@ out:
 <!-- Generated from hack/learn/variants/catalogue by make exercises-docs. -->
 `
 
+// Features are the pages of the features, each of which builds on those before.
+var Features = []string{
+	"docs/learn/extending/field.md", "docs/learn/extending/service.md", "docs/learn/extending/finalizer.md",
+	"docs/learn/extending/reference.md", "docs/learn/extending/version.md",
+}
+
 const features = `
 ## Features
 
 Their tests are there, and the code is not: ` + "`make exercise N=18`" + ` shows what fails. Each begins with the solutions of those before it. The
-answers are in [extending the controller](extending.md).
+answers are in [extending the controller](extending.md#features).
 
-18. [A new field in the spec](extending.md#a-new-field-in-the-spec)
-19. [A second kind of object](extending.md#a-second-kind-of-object)
-20. [A finalizer](extending.md#a-finalizer)
-21. [A reference to another object](extending.md#a-reference-to-another-object)
-22. [A second version of the API](extending.md#a-second-version-of-the-api)
+18. [A new field in the spec](extending/field.md)
+19. [A second kind of object](extending/service.md)
+20. [A finalizer](extending/finalizer.md)
+21. [A reference to another object](extending/reference.md)
+22. [A second version of the API](extending/version.md)
 `
 
 const sectionFormat = `

@@ -64,8 +64,8 @@ func TestUnusualNames(t *testing.T) {
 	command(t, dir, "make", "test-monitoring")
 	command(t, filepath.Join(dir, "hack/check/doctest"), "go", "test", "-run", "TestLinks|TestReferences|TestPortability", ".")
 
-	for _, path := range doctest.Exercises {
-		if err := doctest.ApplyExercises(dir, path); err != nil {
+	for _, paths := range doctest.Exercises {
+		if err := doctest.ApplyExercises(dir, paths); err != nil {
 			t.Fatal(err)
 		}
 		command(t, dir, "make", "generate")
