@@ -16,7 +16,7 @@ import (
 )
 
 // linked matches a line of Markdown that is a link to a diff.
-var linked = regexp.MustCompile(`(?m)^( *)\[[^\]]*\]\(([\w-]+\.diff)\)$`)
+var linked = regexp.MustCompile(`(?m)^( *)\[[^\]]*\]\(([\w/-]+\.diff)\)$`)
 
 // Include returns Markdown in which each line that is a link to a diff in dir is replaced by this diff, as a code block.
 func Include(dir, markdown string) (included string, err error) {
