@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -52,6 +53,23 @@ func TestCreated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUIDs has more than ten objects: the UID of none is part of that of another.
+func TestUIDs(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		var uids []string
+		for n := range 20 {
+			uids = append(uids, string(c.create(strings.Replace(configMap, "name: a", fmt.Sprintf("name: a-%d", n), 1)).GetUID()))
+		}
+		for n, uid := range uids {
+			for _, other := range uids[n+1:] {
+				if strings.Contains(other, uid) {
+					t.Errorf("%s is part of %s", uid, other)
+				}
+			}
+		}
+	})
 }
 
 // TestRejectedCreation has what is wrong with objects.
