@@ -168,6 +168,7 @@ func TestPatched(t *testing.T) {
 		{"template of a Job", job, types.MergePatchType, "spec: {template: {metadata: {labels: {x: z}}}}", "", invalid, immutable, nil},
 		{"command of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, command: [x]}]}", "", invalid, "may not change fields", nil},
 		{"restart policy of a Pod", pod, types.MergePatchType, "spec: {restartPolicy: Never}", "", invalid, "spec: Forbidden", nil},
+		{"grace period of a Pod", pod, types.MergePatchType, "spec: {terminationGracePeriodSeconds: 1}", "", invalid, "may not change fields", nil},
 		{"image of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, image: x}]}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
 		{"IP of a Service", service, types.MergePatchType, "spec: {clusterIP: 10.0.0.1}", "", invalid, "may not change", nil},
