@@ -136,6 +136,16 @@ func (s *Server) do(r *Request, staleness int64) (*Object, error) {
 	return result, err
 }
 
+// refused tells the observers of a request that could not be parsed. r is nil if it is for no resource.
+func (s *Server) refused(r *Request, err error) {
+	if r == nil {
+		return
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.failed(r, nil, err)
+}
+
 // failed tells the observers. The lock is held.
 func (s *Server) failed(r *Request, found *Object, err error) {
 	for _, o := range s.observers {
