@@ -308,7 +308,7 @@ func TestLeftover(t *testing.T) {
 		return nil
 	}}), script{})
 	w.inBubble(t)
-	if v := w.broken[Health]; v == nil || !strings.Contains(v.what, "TestLeftover") {
+	if v := w.broken[NoLeftover]; v == nil || !strings.Contains(v.what, "TestLeftover") {
 		t.Errorf("the broken promise is %v, and does not name the goroutine that is left", v)
 	}
 }
