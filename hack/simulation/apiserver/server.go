@@ -31,6 +31,9 @@ type Options struct {
 	// WithoutManagedFields saves what managed fields take: at the start, for each write, and in each object. There is no server-side apply
 	// then.
 	WithoutManagedFields bool
+	// Validate is what validating webhooks, and rules of CRDs in CEL, do with an object that is to be written instead of what was found, or
+	// nil: it returns an error that denies it. It must not change anything. It may be nil.
+	Validate func(o, found *Object) error
 }
 
 // UnknownField is the name of the field that Options.UnknownField adds.

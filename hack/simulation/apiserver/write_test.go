@@ -72,6 +72,23 @@ func TestUIDs(t *testing.T) {
 	})
 }
 
+// TestValidate has a validation that lets no object have more than one key.
+func TestValidate(t *testing.T) {
+	validate := func(o, found *Object) error {
+		if data, _ := o.Object["data"].(map[string]any); len(data) > 1 {
+			return fmt.Errorf("%d keys, created: %t", len(data), found == nil)
+		}
+		return nil
+	}
+	inCluster(t, Options{Validate: validate}, Reliable{}, func(c *cluster) {
+		o := c.create(configMap)
+		_, err := c.patch(o, types.MergePatchType, "data: {other: v}")
+		expectError(t, err, metav1.StatusReasonForbidden, "2 keys, created: false")
+		_, err = c.Client("user").Create(object(c.T, strings.NewReplacer("name: a", "name: b", "k: v", "k: v, a: v, b: v").Replace(configMap)))
+		expectError(t, err, metav1.StatusReasonForbidden, "3 keys, created: true")
+	})
+}
+
 // TestRejectedCreation has what is wrong with objects.
 func TestRejectedCreation(t *testing.T) {
 	invalid := metav1.StatusReasonInvalid
