@@ -125,7 +125,7 @@ func (k *userKind) isName(l leaf) bool {
 // nameIn returns a name of the pool of a field. That of a reference, such as widgetRef.name, is one that users give to the objects of a kind.
 func nameIn(l leaf, n int) string {
 	of := strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-1]), "name")
-	if of == "" {
+	if of == "" && len(l.path) > 1 {
 		of = strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-2]), "ref")
 	}
 	return fmt.Sprintf("%s-%d", of, n%poolSize)
