@@ -38,7 +38,9 @@ const (
 	Truth Promise = "a status says nothing that is not so"
 	// Deletion: what is deleted is gone in the end.
 	Deletion Promise = "what is deleted goes"
-	// Health: no panic, no end of the process, no goroutine that is left, no log without end.
+	// NoLeftover: a process that has ended has left no goroutine.
+	NoLeftover Promise = "no goroutine is left"
+	// Health: no panic, no end of the process, no log without end.
 	Health Promise = "health"
 )
 

@@ -293,6 +293,14 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+func TestNames(t *testing.T) {
+	for path, want := range map[string]string{"spec.configMapName": "configmap-3", "spec.widgetRef.name": "widget-3"} {
+		if name := nameIn(leaf{path: strings.Split(path, ".")}, poolSize+3); name != want {
+			t.Errorf("the name in %s is %s, want %s", path, name, want)
+		}
+	}
+}
+
 func TestLeftover(t *testing.T) {
 	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, _ *rest.Config) error {
 		go func() { select {} }()
@@ -300,7 +308,7 @@ func TestLeftover(t *testing.T) {
 		return nil
 	}}), script{})
 	w.inBubble(t)
-	if v := w.broken[Health]; v == nil || !strings.Contains(v.what, "TestLeftover") {
+	if v := w.broken[NoLeftover]; v == nil || !strings.Contains(v.what, "TestLeftover") {
 		t.Errorf("the broken promise is %v, and does not name the goroutine that is left", v)
 	}
 }

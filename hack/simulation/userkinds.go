@@ -122,9 +122,13 @@ func (k *userKind) isName(l leaf) bool {
 	return strings.HasSuffix(strings.ToLower(key), "name") && len(validation.IsDNS1123Subdomain(current)) == 0
 }
 
-// nameIn returns a name of the pool of a field.
+// nameIn returns a name of the pool of a field. That of a reference, such as widgetRef.name, is one that users give to the objects of a kind.
 func nameIn(l leaf, n int) string {
-	return fmt.Sprintf("%s-%d", strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-1]), "name"), n%poolSize)
+	of := strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-1]), "name")
+	if of == "" && len(l.path) > 1 {
+		of = strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-2]), "ref")
+	}
+	return fmt.Sprintf("%s-%d", of, n%poolSize)
 }
 
 // change changes a field of an object within its schema or, if it is optional, adds or drops it.

@@ -103,7 +103,7 @@ func (w *walk) inBubble(t *testing.T) {
 // begin starts a cluster with some objects, and a number of instances, in the bubble of the caller.
 func (w *walk) begin(replicas int, others []*object) {
 	w.start, w.ended = time.Now(), make(chan struct{})
-	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, UnknownField: true})
+	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, Validate: w.Validate, UnknownField: true})
 	w.user = w.server.Client(user)
 	w.server.Observe(w)
 	for _, o := range others {

@@ -42,8 +42,7 @@ var mutable = map[string][]string{
 		"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
 	},
 	"pods": {
-		"containers", "initContainers", "activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "ephemeralContainers",
-		"schedulingGates",
+		"containers", "initContainers", "activeDeadlineSeconds", "tolerations", "nodeName", "ephemeralContainers", "schedulingGates",
 	},
 }
 

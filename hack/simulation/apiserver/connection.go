@@ -162,6 +162,7 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 	}
 	r, err := c.server.parse(httpRequest, c.client)
 	if err != nil {
+		c.server.refused(r, err)
 		return respondError(httpRequest, err)
 	}
 	fault, responded := c.network.Request(r)

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -128,12 +131,14 @@ func TestObserver(t *testing.T) {
 		c.merge(a, "data: {x: z}") // It changes nothing.
 		_, _ = c.patch(a, "application/merge-patch+json", "metadata: {name: b}")
 		_, _ = c.Client("user").Create(object(t, configMap))
+		_, _ = c.kube.CoreV1().RESTClient().Get().Resource("configmaps").SetHeader("Accept", "application/cbor").DoRaw(c.ctx)
 		if err := c.Client("user").Delete(a, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{
 			"ADDED create configmaps a by tester program: false false", "MODIFIED patch configmaps a by tester program: true false",
 			"patch configmaps a by tester: true BadRequest", "create configmaps a by user: true AlreadyExists",
+			"list configmaps by tester: false ",
 			"DELETED delete configmaps a by user user: true false",
 		}; !slices.Equal(o, want) {
 			t.Errorf("it was told %q", o)
@@ -223,7 +228,8 @@ func TestRefused(t *testing.T) {
 		{"GET", "/api/v1/namespaces/default/pods/a/log", "", "", "", 501, "subresource log of pods"},
 		{"POST", "/api/v1/namespaces/default/pods/a/eviction", "", "", "", 501, "subresource eviction of pods"},
 		{"GET", "/api/v1/namespaces/default/configmaps", "", "application/vnd.kubernetes.protobuf", "", 406, "use application/json"},
-		{"POST", "/api/v1/namespaces/default/configmaps", "application/vnd.kubernetes.protobuf", "", "k8s", 415, "use application/json"},
+		{"POST", "/api/v1/namespaces/default/configmaps", "application/cbor", "", "k8s", 415, "use application/json"},
+		{"POST", "/api/v1/namespaces/default/configmaps", "application/vnd.kubernetes.protobuf", "", "k8s", 415, "version/kind"},
 		{"POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "", "", "{}", 404, "not simulated"},
 		{"GET", "/apis/apps/v1beta1/namespaces/default/deployments", "", "", "", 404, "not simulated"},
 		{"GET", "/openapi/v3", "", "", "", 404, "not simulated"},
@@ -254,6 +260,25 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProtobuf has a client that sends protobuf.
+func TestProtobuf(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		config := c.connection.Config()
+		config.ContentType = runtime.ContentTypeProtobuf
+		client := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
+		a, err := client.Create(c.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := c.Client("user").Get(configMaps, "default", "a")
+		if found.GetKind() != "ConfigMap" || found.GetUID() != a.UID || value(found, "data", "k") != "v" {
+			t.Errorf("it was created as %v", found)
+		}
+		expectError(t, client.Delete(c.ctx, "a", *metav1.NewPreconditionDeleteOptions("other")), metav1.StatusReasonConflict, "UID")
+		expectError(t, client.Delete(c.ctx, "a", *metav1.NewPreconditionDeleteOptions(string(a.UID))), "", "")
+	})
 }
 
 func TestFieldValidation(t *testing.T) {

@@ -115,6 +115,31 @@ func TestRollout(t *testing.T) {
 	})
 }
 
+// TestSuspendedJob suspends a Job that runs, and resumes it.
+func TestSuspendedJob(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		j := c.create(job)
+		advance(jobDuration / 2)
+		c.expect(c.get(j), map[string]string{"status.active": "1"})
+		c.merge(j, "spec: {suspend: true}")
+		advance(time.Minute)
+		c.expect(c.get(j), map[string]string{"status.active": "null", "status.startTime": "null", "status.succeeded": "null"})
+		expectSuspended(t, c.get(j), "True")
+		c.merge(j, "spec: {suspend: false}")
+		advance(time.Minute)
+		c.expect(c.get(j), map[string]string{"status.succeeded": "1", "status.startTime": `"2000-01-01T00:01:00Z"`})
+		expectSuspended(t, c.get(j), "False")
+	})
+}
+
+func expectSuspended(t *testing.T, job *Object, status string) {
+	t.Helper()
+	conditions, _ := value(job, "status", "conditions").([]any)
+	if first, _ := conditions[0].(map[string]any); first["type"] != "Suspended" || first["status"] != status {
+		t.Errorf("the conditions are %v", conditions)
+	}
+}
+
 // TestOutageOfControllers has a rule that rejects what the controllers write: later, they try it again.
 func TestOutageOfControllers(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {

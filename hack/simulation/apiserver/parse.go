@@ -12,9 +12,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // parse returns the request behind an HTTP request.
@@ -81,7 +83,7 @@ func (s *Server) parsePath(r *Request, path string) error {
 	return nil
 }
 
-// parseBody reads the body, which must be JSON, or YAML for server-side apply.
+// parseBody reads the body, which must be JSON, protobuf of a built-in kind, or YAML for server-side apply.
 func (r *Request) parseBody(httpRequest *http.Request) (err error) {
 	if accept := httpRequest.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 		return StatusError(http.StatusNotAcceptable, "not simulated: responses of type "+accept+"; use application/json")
@@ -93,7 +95,12 @@ func (r *Request) parseBody(httpRequest *http.Request) (err error) {
 	if r.Body, err = io.ReadAll(httpRequest.Body); err != nil || len(r.Body) == 0 {
 		return err
 	}
-	if contentType := httpRequest.Header.Get("Content-Type"); contentType != "" && !strings.Contains(contentType, "json") && !r.IsApply() {
+	contentType := httpRequest.Header.Get("Content-Type")
+	if strings.Contains(contentType, runtime.ContentTypeProtobuf) {
+		if r.Body, err = fromProtobuf(r.Body); err != nil {
+			return StatusError(http.StatusUnsupportedMediaType, err.Error())
+		}
+	} else if contentType != "" && !strings.Contains(contentType, "json") && !r.IsApply() {
 		return StatusError(http.StatusUnsupportedMediaType, "not simulated: bodies of type "+contentType+"; use application/json")
 	}
 	if r.IsApply() && !json.Valid(r.Body) {
@@ -112,4 +119,13 @@ func (r *Request) parseBody(httpRequest *http.Request) (err error) {
 		r.Name = cmp.Or(r.Name, o.GetName())
 	}
 	return nil
+}
+
+// fromProtobuf returns a body as JSON. Clients of built-in kinds send protobuf unless their configuration names another type.
+func fromProtobuf(body []byte) ([]byte, error) {
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(o)
 }

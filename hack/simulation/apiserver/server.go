@@ -32,6 +32,9 @@ type Options struct {
 	// WithoutManagedFields saves what managed fields take: at the start, for each write, and in each object. There is no server-side apply
 	// then.
 	WithoutManagedFields bool
+	// Validate is what validating webhooks, and rules of CRDs in CEL, do with an object that is to be written instead of what was found, or
+	// nil: it returns an error that denies it. It must not change anything. It may be nil.
+	Validate func(o, found *Object) error
 }
 
 // UnknownField is the name of the field that Options.UnknownField adds.
@@ -135,6 +138,16 @@ func (s *Server) do(r *Request, staleness int64) (*Object, error) {
 		s.failed(r, found, err)
 	}
 	return result, err
+}
+
+// refused tells the observers of a request that could not be parsed. r is nil if it is for no resource.
+func (s *Server) refused(r *Request, err error) {
+	if r == nil {
+		return
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.failed(r, nil, err)
 }
 
 // failed tells the observers. The lock is held.

@@ -39,6 +39,11 @@ func (s *Server) store(r *Request, resource *Resource, found, stored *Object) (*
 	if invalid := resource.validate(before, stored); len(invalid) > 0 && !r.unvalidated {
 		return nil, apierrors.NewInvalid(resource.Kind.GroupKind(), r.Name, invalid)
 	}
+	if s.options.Validate != nil && r.Subresource == "" && !r.unvalidated {
+		if err := s.options.Validate(stored, before); err != nil {
+			return nil, apierrors.NewForbidden(r.Resource, r.Name, err)
+		}
+	}
 	if found == nil && s.objects[r.Resource][keyOf(stored)] != nil {
 		return nil, apierrors.NewAlreadyExists(r.Resource, r.Name)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -151,7 +152,7 @@ func keepTimes(o *Object, condition map[string]any) map[string]any {
 // jobDuration is how long a Job takes.
 const jobDuration = time.Second
 
-// runJob starts a Job, and completes it after jobDuration.
+// runJob starts a Job, and completes it after jobDuration, unless it is suspended meanwhile.
 func runJob(c Client, o *Object) (again time.Duration, err error) {
 	job := &batchv1.Job{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, job); err != nil {
@@ -159,13 +160,21 @@ func runJob(c Client, o *Object) (again time.Duration, err error) {
 	}
 	now, status := metav1.Now(), &job.Status
 	switch isSuspended := job.Spec.Suspend != nil && *job.Spec.Suspend; {
-	case job.DeletionTimestamp != nil || isSuspended || status.CompletionTime != nil:
+	case job.DeletionTimestamp != nil || status.CompletionTime != nil:
 		return 0, nil
+	case isSuspended:
+		status.StartTime, status.Active, status.Ready = nil, 0, new(int32)
+		if !setSuspended(job, corev1.ConditionTrue, "JobSuspended", "Job suspended") {
+			return 0, nil
+		}
 	case c.podRejection(o) != nil:
 		return podRetry, nil
 	case status.StartTime == nil:
 		status.StartTime, status.Active = &now, *job.Spec.Parallelism
 		status.Ready = new(status.Active)
+		if len(status.Conditions) > 0 {
+			setSuspended(job, corev1.ConditionFalse, "JobResumed", "Job resumed")
+		}
 		again = jobDuration
 	case now.Sub(status.StartTime.Time) < jobDuration:
 		return 0, nil
@@ -183,6 +192,20 @@ func runJob(c Client, o *Object) (again time.Duration, err error) {
 		}
 	}
 	return again, c.updateStatus(o, job)
+}
+
+// setSuspended sets the condition that says whether a Job is suspended, and reports whether that has changed.
+func setSuspended(job *batchv1.Job, is corev1.ConditionStatus, reason, message string) bool {
+	isSuspended := func(c batchv1.JobCondition) bool { return c.Type == batchv1.JobSuspended }
+	conditions := job.Status.Conditions
+	if n := slices.IndexFunc(conditions, isSuspended); n >= 0 && conditions[n].Status == is {
+		return false
+	}
+	now := metav1.Now()
+	job.Status.Conditions = append(slices.DeleteFunc(conditions, isSuspended), batchv1.JobCondition{
+		Type: batchv1.JobSuspended, Status: is, Reason: reason, Message: message, LastProbeTime: now, LastTransitionTime: now,
+	})
+	return true
 }
 
 // updateStatus writes the status of an object as its Go type has it.

@@ -44,7 +44,7 @@ func (s *Server) insert(r *Request, resource *Resource, created *Object) (*Objec
 		return nil, StatusError(http.StatusInternalServerError, "resourceVersion should not be set on objects to be created")
 	}
 	s.uids++
-	created.SetUID(types.UID(fmt.Sprintf("uid-%d", s.uids)))
+	created.SetUID(types.UID(fmt.Sprintf("uid-%06d", s.uids))) // None is part of another, as with real ones.
 	created.SetNamespace(r.Namespace)
 	created.SetCreationTimestamp(metav1.Now())
 	created.SetDeletionTimestamp(nil)

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -52,6 +53,40 @@ func TestCreated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUIDs has more than ten objects: the UID of none is part of that of another.
+func TestUIDs(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		var uids []string
+		for n := range 20 {
+			uids = append(uids, string(c.create(strings.Replace(configMap, "name: a", fmt.Sprintf("name: a-%d", n), 1)).GetUID()))
+		}
+		for n, uid := range uids {
+			for _, other := range uids[n+1:] {
+				if strings.Contains(other, uid) {
+					t.Errorf("%s is part of %s", uid, other)
+				}
+			}
+		}
+	})
+}
+
+// TestValidate has a validation that lets no object have more than one key.
+func TestValidate(t *testing.T) {
+	validate := func(o, found *Object) error {
+		if data, _ := o.Object["data"].(map[string]any); len(data) > 1 {
+			return fmt.Errorf("%d keys, created: %t", len(data), found == nil)
+		}
+		return nil
+	}
+	inCluster(t, Options{Validate: validate}, Reliable{}, func(c *cluster) {
+		o := c.create(configMap)
+		_, err := c.patch(o, types.MergePatchType, "data: {other: v}")
+		expectError(t, err, metav1.StatusReasonForbidden, "2 keys, created: false")
+		_, err = c.Client("user").Create(object(c.T, strings.NewReplacer("name: a", "name: b", "k: v", "k: v, a: v, b: v").Replace(configMap)))
+		expectError(t, err, metav1.StatusReasonForbidden, "3 keys, created: true")
+	})
 }
 
 // TestRejectedCreation has what is wrong with objects.
@@ -150,6 +185,7 @@ func TestPatched(t *testing.T) {
 		{"template of a Job", job, types.MergePatchType, "spec: {template: {metadata: {labels: {x: z}}}}", "", invalid, immutable, nil},
 		{"command of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, command: [x]}]}", "", invalid, "may not change fields", nil},
 		{"restart policy of a Pod", pod, types.MergePatchType, "spec: {restartPolicy: Never}", "", invalid, "spec: Forbidden", nil},
+		{"grace period of a Pod", pod, types.MergePatchType, "spec: {terminationGracePeriodSeconds: 1}", "", invalid, "may not change fields", nil},
 		{"image of a Pod", pod, types.StrategicMergePatchType, "spec: {containers: [{name: c, image: x}]}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
 		{"IP of a Service", service, types.MergePatchType, "spec: {clusterIP: 10.0.0.1}", "", invalid, "may not change", nil},

@@ -150,7 +150,9 @@ var Lessons = []simulation.Trial{
 }
 
 // judged are the promises that are judged in all lessons. The stages are unfinished: they keep few.
-var judged = []simulation.Promise{simulation.Soon, simulation.BoundedWork, simulation.LeaderWrites, simulation.Health}
+var judged = []simulation.Promise{
+	simulation.Soon, simulation.BoundedWork, simulation.LeaderWrites, simulation.Health, simulation.NoLeftover,
+}
 
 // lesson returns a lesson for one instance, in which one more promise may be judged.
 func lesson(name string, run func(w walk), also ...simulation.Promise) simulation.Trial {
