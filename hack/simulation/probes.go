@@ -42,6 +42,7 @@ var (
 		{"a conflict that no event follows", NoResync, probeConflict},
 		{"a status that cannot be written", NoResync, probeStatus},
 		{"a Lease that is lost and regained", NoResync, probeLostLease},
+		{"a status that another client removes", Restored, probeOverwrittenStatus},
 	}
 	longProbes = []probe{
 		{"an hour of errors", SoonAfterErrors, probeErrors},

@@ -161,7 +161,9 @@ func TestBrokenPromises(t *testing.T) {
 			c.resync, c.onDeletion = 0, func(*widgetController, any) {}
 		}, script{steps: create, probes: probeOf("changes that are refused, and then a deletion")}},
 		Terminates: {func(c *widgetController) { c.lingers = time.Minute }, script{steps: create, probes: probeOf("a termination while lists are refused")}},
-		NotLast:    {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
+		Restored: {func(c *widgetController) { c.resync = 0 },
+			script{steps: create, probes: probeOf("a status that another client removes")}},
+		NotLast: {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
 		NewSpec: {func(c *widgetController) { c.delay = time.Minute },
 			script{steps: create, probes: probeOf("changes that are refused, and then a new spec")}},
 		FreshSpec: {nil, script{steps: create, probes: probeOf("changes that fail, and then a new spec")}},

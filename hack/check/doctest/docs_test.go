@@ -40,7 +40,7 @@ func output(t *testing.T, dir, name string, args ...string) string {
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("%q: %v", command.Args, err)
+		t.Fatalf("%q: %v\n%s", command.Args, err, output)
 	}
 	return string(output)
 }
