@@ -111,6 +111,7 @@ stops.response = { ...stops.request, title: "Response",
 stops.act = { title: "Act", terms: ["Level-triggered"], text: "What a user does, and the command that does the same." };
 stops.fault = { title: "Fault, or event of a process", terms: ["Leader election", "Watch"],
   text: "A fault that the lab injects between the controller and the API server or into a process, or what follows for the process." };
+stops.promise = { title: "Broken promise", terms: [], text: "What the walk has found: the controller has broken one of its promises. The steps before show how." };
 stops.exercise = { title: "Exercise", terms: [], text: "The lab has seen what an exercise asks for." };
 
 // The terms by name, each with the elements that explain it.

@@ -168,7 +168,7 @@ function drawBar() {
   const { live, playing, behind } = player;
   const text = live ? (playing ? (behind > 3 ? `● live, ${behind} to show` : "● live") : `‖ paused, ${behind} behind`)
     : player.steps.length === 0 ? "○" : `▷ recording${recordingName ? ` ${recordingName}` : ""}`;
-  byId("mode").textContent = text;
+  Object.assign(byId("mode"), { textContent: text, title: text });
   for (const id of ["reset", "guide"]) byId(id).hidden = !lab || lab.phase !== "live";
   byId("progress").hidden = !lab || lab.phase === "live";
   if (lab && lab.phase === "loading") byId("progress").replaceChildren("Loading the controller and its cluster: ", element("progress", { value: lab.progress }));
@@ -212,6 +212,17 @@ async function reset() {
 // Sources of steps.
 
 const parse = (text) => text.split("\n").filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
+
+// read returns the steps of a file: a recording of the lab, or one of a walk of the simulation, whose steps the API server infers.
+async function read(file) {
+  const text = await file.text();
+  const lines = parse(text);
+  if (lines.every(({ seq }) => seq)) return lines;
+  if (!lab || lab.phase !== "live") throw new Error("the recording of a walk needs the live lab.");
+  const { steps, error } = await cluster.post("walk", { text });
+  if (error) throw new Error(error);
+  return steps;
+}
 
 // load returns the steps of a recording, which a server may have to make first.
 async function load(address) {
@@ -325,9 +336,9 @@ byId("file").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (!file) return;
   try {
-    show(parse(await file.text()), file.name);
+    show(await read(file), file.name);
   } catch (error) {
-    byId("caption").textContent = `${file.name} is not a recording: ${error.message}`;
+    byId("caption").textContent = `${file.name} cannot be opened: ${error.message}`;
   }
   event.target.value = "";
 });

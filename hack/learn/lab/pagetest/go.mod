@@ -18,3 +18,7 @@ require (
 	golang.org/x/sys v0.0.0-20220722155257-8c9f86f7a55f // indirect
 	golang.org/x/text v0.3.8 // indirect
 )
+
+require k8s.io/sample-controller/hack/learn/variants v0.0.0
+
+replace k8s.io/sample-controller/hack/learn/variants => ../../variants
