@@ -70,7 +70,7 @@ const setObject = (objects, step) => {
 };
 const isDeletion = (step) => ["DELETED", "Deleted", "delete", "tombstone"].includes(step.eventType);
 
-// What the workqueue does with a key is said by the steps: queue.go has the only model of it. The page counts the changes, and has their reasons.
+// The steps say what the workqueue does with a key: queue.go has the only model of it. What follows adds up the changes of a key, and their reasons.
 
 // add adds a key to those that wait for a worker, unless Done will.
 function add(pod, step, why, changes = 1) {

@@ -35,9 +35,12 @@ export class Variants {
   async playRecording(id) {
     Object.assign(this, { isPictureShown: true, awaited: id });
     this.onChange();
-    await this.onPlay(id);
-    this.awaited = null;
-    this.onChange();
+    try {
+      await this.onPlay(id);
+    } finally {
+      this.awaited = null;
+      this.onChange();
+    }
   }
 
   get isBusy() { return Boolean(this.state) && !["played", "failed"].includes(this.state.phase); }

@@ -1,4 +1,4 @@
-// The tests of the lab's page, in a module of its own because of the JavaScript engine and the driver of the browser.
+// The tests of the lab's page, in a module of its own because of the JavaScript engine, the bundler for it, and the driver of the browser.
 module k8s.io/sample-controller/hack/learn/lab/pagetest
 
 go 1.26.0
