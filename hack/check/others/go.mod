@@ -4,7 +4,10 @@ module k8s.io/sample-controller/hack/check/others
 
 go 1.26.0
 
-replace k8s.io/sample-controller => ../../..
+replace (
+	k8s.io/sample-controller => ../../..
+	k8s.io/sample-controller/hack/cluster => ../../cluster
+)
 
 require (
 	github.com/cert-manager/cert-manager v1.21.2
@@ -14,6 +17,7 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kubernetes v1.37.2
 	k8s.io/sample-controller v0.0.0-00010101000000-000000000000
+	k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000
 )
 
 require (

@@ -22,11 +22,12 @@ func jobConfig() simulation.Config {
 		Without: []apiserver.Controller{apiserver.JobController},
 		Exempt: exempt(
 			simulation.OwnObjects, // It adopts Pods that it selects, and releases those that it does not select any more.
-			simulation.NotLast, simulation.Pace,
+			simulation.Silence,    // A Pod that has failed is replaced after a pause that grows to ten minutes.
+			simulation.Deletion,   // A Job that is deleted waits for a Pod that it does not select any more: TestKnown.
 		),
 		ByDesign: func(o *apiserver.Object, _ []*apiserver.Object) bool {
 			dropHistory(o)
-			return o.GetKind() == "Pod" // It counts its Pods, and does not look at what they have become.
+			return o.GetKind() == "Pod" || o.GetDeletionTimestamp() != nil // It counts its Pods, and does not look at what they have become.
 		},
 	}
 }

@@ -25,7 +25,10 @@ func replicaSetConfig() simulation.Config {
 		Without: []apiserver.Controller{apiserver.ReplicaSetController},
 		Exempt: exempt(
 			simulation.OwnObjects, // It adopts Pods that it selects, and releases those that it does not select any more.
-			simulation.NotLast, simulation.Pace,
+			// After a conflict, it writes the status that it has computed from an older ReplicaSet, perhaps for another one of its name: TestKnown.
+			simulation.Generations, simulation.TransitionTimes,
+			simulation.BoundedWork,  // For a ReplicaSet that it does not know to be deleted, it creates Pods as fast as they are deleted: TestKnown.
+			simulation.LivingOwners, // It creates all Pods that are missing, in one go, even if the ReplicaSet is deleted meanwhile.
 		),
 		// It counts its Pods, and does not look at what they have become.
 		ByDesign: func(o *apiserver.Object, _ []*apiserver.Object) bool { return o.GetKind() == "Pod" },

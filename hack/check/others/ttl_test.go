@@ -27,10 +27,7 @@ func TestTTLAfterFinished(t *testing.T) { simulation.Test(t, ttlConfig()) }
 func ttlConfig() simulation.Config {
 	return simulation.Config{
 		Program: TTLAfterFinished, Resync: resync, Instances: 1, Examples: []string{"testdata/jobs.yaml"},
-		Exempt: exempt(
-			simulation.OwnObjects, // It deletes what users have created: that is what it is for.
-			simulation.NotLast,
-		),
+		Exempt: exempt(simulation.OwnObjects), // It deletes what users have created: that is what it is for.
 		Own: []simulation.Own{
 			{Name: notBefore, Write: func(w simulation.Write) error {
 				if left := timeLeft(w.Old); left > 0 {
