@@ -4,6 +4,7 @@
 // Package pkg has no code of its own. Each package below it answers one question:
 //
 //   - apis: what can a user ask for in a Foo, and what does a Foo report?
+//   - consistency: are the caches new enough to act on?
 //   - control: how is a write made so that it does no harm?
 //   - diagnostics: what can a user do about an error of the API server?
 //   - election: which of several instances may write?
