@@ -10,8 +10,9 @@
 //   - election: which of several instances may write?
 //   - foostatus: what does a Foo report, given the rollout of what serves it, or what is wrong with it?
 //   - generated: how do programs read, watch and write Foos?
+//   - kubeconfig: which cluster does the process belong to?
 //   - metrics: how many syncs are there, with which results, and how long do they take?
-//   - options: what do the flags mean, and which cluster do they choose?
+//   - options: what do the flags mean?
 //   - ownership: which Foo controls an object, and which objects does a Foo control?
 //   - priorityqueue: which key is synced next, and when?
 //   - server: how can a cluster see that the process is healthy, and how fast it works?

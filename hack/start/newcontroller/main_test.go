@@ -39,7 +39,7 @@ func TestReadme(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), arguments[1])
 	command(t, root, "make", append([]string{"new", "DIR=" + dir}, strings.Fields(arguments[2])...)...)
 	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/check/monitoring|hack/learn/variants|test-variants|mutants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|observed\.go|make release|releasing|image_test|fidelity|IsTrue|RandomWalks|exercises\.md|why\.md|FULL=1`)
-	for name, content := range trackedFiles(t, dir) {
+	for name, content := range textFiles(t, dir) {
 		for line := range strings.Lines(name + "\n" + content) {
 			if leftOut.MatchString(line) {
 				t.Errorf("%s refers to what is only there with FULL=1: %s", name, line)
@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 func TestUnusualNames(t *testing.T) {
 	setIdentity(t)
 	dir := filepath.Join(t.TempDir(), "index-controller")
-	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, true}); err != nil {
+	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural}); err != nil {
 		t.Fatal(err)
 	}
 	checkNew(t, dir)
@@ -128,21 +128,20 @@ func makeRun(t *testing.T, dir string) {
 	}
 }
 
-// trackedFiles returns the contents of all tracked files except checksums.
-func trackedFiles(t *testing.T, dir string) map[string]string {
+// textFiles returns the contents of all tracked files except checksums.
+func textFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files := map[string]string{}
-	for name := range strings.FieldsSeq(command(t, dir, "git", "ls-files")) {
-		if filepath.Ext(name) == ".sum" {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = string(content)
+	files, err := trackedFiles(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return files
+	contents := map[string]string{}
+	for _, f := range files {
+		if filepath.Ext(f.path) != ".sum" {
+			contents[f.path] = string(f.content)
+		}
+	}
+	return contents
 }
 
 // checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums and, in
@@ -151,7 +150,7 @@ func checkTraces(t *testing.T, dir string) {
 	t.Helper()
 	trace := regexp.MustCompile(`(?i)foo|sample`)
 	provenance := 0
-	for name, content := range trackedFiles(t, dir) {
+	for name, content := range textFiles(t, dir) {
 		if name == "pkg/generated/openapi/zz_generated.openapi.go" {
 			continue
 		}
@@ -198,7 +197,7 @@ func TestInvalidInput(t *testing.T) {
 		"test file":                    {parent + "/new", newModule, newGroup, "Test", "", "as a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural, false}), test.want)
+			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural}), test.want)
 		})
 	}
 	if got := command(t, parent, "ls", "-A"); got != "file\nfull\n" {
@@ -211,7 +210,7 @@ func TestWithoutGit(t *testing.T) {
 	setIdentity(t)
 	copied := t.TempDir()
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(copied))
-	in := input{newModule, newGroup, newKind, newPlural, false}
+	in := input{newModule, newGroup, newKind, newPlural}
 	wantOneLine(t, run(t.Context(), copied, filepath.Join(t.TempDir(), "new"), in), "clone of this repository")
 	t.Setenv("PATH", copied)
 	wantOneLine(t, run(t.Context(), root, filepath.Join(t.TempDir(), "new"), in), "install git")
