@@ -4,8 +4,15 @@
 package doctest
 
 import (
+	"bytes"
 	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,8 +22,8 @@ import (
 // Exercises are the documents with exercises. Each starts with the project as it is.
 var Exercises = []string{"docs/learn/extending.md", "docs/learn/replace-the-deployment.md"}
 
-// ApplyExercises follows the exercises of a document in a repository: it applies the diffs and runs the commands that create or remove
-// files. It leaves make generate to the caller, who needs it only once.
+// ApplyExercises follows the exercises of a document in a repository: it applies the diffs, deletes functions, and runs the commands that
+// create or remove files. It leaves make generate to the caller, who needs it only once.
 func ApplyExercises(dir, path string) error {
 	d, err := readDocument(dir, path)
 	if err != nil {
@@ -26,6 +33,8 @@ func ApplyExercises(dir, path string) error {
 		switch b.language {
 		case "diff":
 			err = b.apply(dir)
+		case "functions":
+			err = b.deleteFunctions(dir)
 		case "shell":
 			err = b.changeFiles(dir)
 		}
@@ -55,3 +64,45 @@ func (b block) changeFiles(dir string) error {
 
 // apply applies a diff.
 func (b block) apply(dir string) error { return diff.Apply(dir, b.text) }
+
+// deleteFunctions deletes functions and methods with their comments: a line of the block has a file, a colon, and their names.
+func (b block) deleteFunctions(dir string) error {
+	for line := range strings.Lines(b.text) {
+		name, names, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		for function := range strings.SplitSeq(names, ", ") {
+			if err := deleteFunction(filepath.Join(dir, name), function); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func deleteFunction(path, name string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, path, content, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(parsed.Decls, func(decl ast.Decl) bool {
+		function, ok := decl.(*ast.FuncDecl)
+		return ok && function.Name.Name == name
+	})
+	if i < 0 {
+		return fmt.Errorf("%s has no function %s", path, name)
+	}
+	begin := parsed.Decls[i].Pos()
+	if doc := parsed.Decls[i].(*ast.FuncDecl).Doc; doc != nil {
+		begin = doc.Pos()
+	}
+	before, after := content[:files.Position(begin).Offset], content[files.Position(parsed.Decls[i].End()).Offset:]
+	content, err = format.Source(slices.Concat(bytes.TrimSpace(before), []byte("\n\n"), bytes.TrimSpace(after), []byte("\n")))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
+}
