@@ -50,17 +50,28 @@ func TestReadme(t *testing.T) {
 	if err != nil || len(broken) > 0 {
 		t.Errorf("broken links: %q, %v", broken, err)
 	}
-	checkNew(t, dir)
+	useLocalKubernetes(t)
+	makeRun(t, dir)
 	command(t, dir, "make", "test-release", "image")
 }
 
+// TestUnusualNames creates a controller with unusual names, tests it as its author would, and follows the exercises.
 func TestUnusualNames(t *testing.T) {
 	setIdentity(t)
 	dir := filepath.Join(t.TempDir(), "index-controller")
 	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural}); err != nil {
 		t.Fatal(err)
 	}
-	checkNew(t, dir)
+	if status := command(t, dir, "git", "status", "--short"); status != "" {
+		t.Errorf("not committed:\n%s", status)
+	}
+	checkTraces(t, dir)
+	useLocalKubernetes(t)
+	makeRun(t, dir)
+	command(t, dir, "make", "test", "lint", "verify-modules")
+	if version := command(t, dir, ".build/bin/index-controller", "-version"); !strings.HasPrefix(version, "index-controller ") {
+		t.Errorf("-version printed %q", version)
+	}
 
 	for _, path := range append(doctest.Exercises, leaveOutTheRename) {
 		if err := doctest.ApplyExercises(dir, path); err != nil {
@@ -100,24 +111,14 @@ func checkRenameIsLeftOut(t *testing.T, dir string) {
 	}
 }
 
-// checkNew runs and tests a new controller, as its author would.
-func checkNew(t *testing.T, dir string) {
+// useLocalKubernetes makes new controllers use the local Kubernetes of this repository, which is the same, and is not built again.
+func useLocalKubernetes(t *testing.T) {
 	t.Helper()
-	if status := command(t, dir, "git", "status", "--short"); status != "" {
-		t.Errorf("not committed:\n%s", status)
-	}
-	checkTraces(t, dir)
 	built, err := filepath.Abs(root + "/.build/bin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBEBUILDER_ASSETS", built) // The local Kubernetes is the same, and is not built again.
-	makeRun(t, dir)
-	command(t, dir, "make", "test", "lint", "verify-modules")
-	name := filepath.Base(dir)
-	if version := command(t, dir, ".build/bin/"+name, "-version"); !strings.HasPrefix(version, name+" ") {
-		t.Errorf("-version printed %q", version)
-	}
+	t.Setenv("KUBEBUILDER_ASSETS", built)
 }
 
 // makeRun runs make run until the Deployment of the example is available, and then interrupts it like Ctrl-C.
