@@ -11,7 +11,7 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(UPDATE),-update)
 
 .PHONY: test-new
-test-new: cluster ## Create the README's controller and one with unusual names, run and test both, and follow docs/learn/extending.md and replace-the-deployment.md.
+test-new: cluster ## Create the README's controller and one with unusual names, run and test them, update one, and follow the exercises of docs/learn.
 	go -C hack/check/doctest test -count=1 -timeout 1h -run TestExercises .
 	go -C hack/start/newcontroller test -count=1 -timeout 1h ./...
 
