@@ -33,7 +33,8 @@ type file struct {
 // onlyHere is what no new controller gets: paths, or beginnings of paths. A line that names one or links to it is left out, too.
 var onlyHere = []string{
 	// Learning, checking and starting.
-	"hack/learn", "hack/check", ownDir, "docs/learn/tutorial", "docs/learn/exercises.md", "hack/simulation/foos/lessons.go", ".github/workflows/pages.yaml",
+	"hack/learn", "hack/check", ownDir, "docs/learn/tutorial", "docs/learn/exercises.md", "hack/simulation/foos/lessons.go",
+	".github/workflows/pages.yaml",
 	// What is only true of this project.
 	"docs/learn/misconceptions.md", "docs/reference/classic.md", "docs/reference/controller-runtime.md", "docs/reference/performance.md",
 	"docs/reference/simulation.md", "docs/reference/upcoming.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md",
@@ -50,11 +51,12 @@ var onlyHere = []string{
 // ownDir is the directory of what starts controllers.
 const ownDir = "hack/start"
 
-// isOnlyHere reports whether no new controller gets a file. Besides onlyHere, these are the tests of what runs its own tests.
+// isOnlyHere reports whether no new controller gets a file. Besides onlyHere, these are the tests of the local Kubernetes and of the
+// simulation, which are kept as they are.
 func isOnlyHere(name string) bool {
 	isTest := strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
-	runsTests := file{path: name}.isIn("hack/cluster", "hack/simulation/*", "hack/simulation/apiserver", "hack/simulation/testdata")
-	return isTest && runsTests || slices.ContainsFunc(onlyHere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	isTested := file{path: name}.isIn("hack/cluster", "hack/simulation/*", "hack/simulation/apiserver", "hack/simulation/testdata")
+	return isTest && isTested || slices.ContainsFunc(onlyHere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // readFiles returns the tracked files that a new controller gets, including generated ones, without what it does not get of them.
