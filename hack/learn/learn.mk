@@ -62,7 +62,7 @@ stage: ## Run the lessons of stage N=3 of the tutorial, and that of the next sta
 	  test $$status = 0 || echo 'What your program has logged is in .build/stage/output.'; exit $$status
 
 .PHONY: tutorial-docs
-tutorial-docs: ## Write the stories of the tutorial, and the differences between its stages, to docs/learn/tutorial.
+tutorial-docs: ## Write the stories of the tutorial to docs/learn/tutorial, and the differences between its stages.
 	go test -count=1 ./hack/learn/tutorial/stage... -args -stories=$(CURDIR)/hack/learn/tutorial/stories
 	go test -count=1 -run=TestPages ./hack/learn/tutorial -args -update
 

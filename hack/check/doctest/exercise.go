@@ -16,33 +16,49 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/sample-controller/hack/learn/variants"
 	"k8s.io/sample-controller/hack/learn/variants/diff"
 )
 
-// Exercises are the documents with exercises. Each starts with the project as it is.
-var Exercises = []string{"docs/learn/extending.md", "docs/learn/replace-the-deployment.md"}
+// Exercises are the documents with exercises. Each list starts with the project as it is.
+var Exercises = [][]string{variants.Features, {"docs/learn/replace-the-deployment.md"}}
 
-// ApplyExercises follows the exercises of a document in a repository: it applies the diffs, deletes functions, and runs the commands that
+// ApplyExercises follows the exercises of documents in a repository: it applies the diffs, deletes functions, and runs the commands that
 // create or remove files. It leaves make generate to the caller, who needs it only once.
-func ApplyExercises(dir, path string) error {
-	d, err := readDocument(dir, path)
-	if err != nil {
-		return err
-	}
-	for _, b := range d.blocks {
-		switch b.language {
-		case "diff":
-			err = b.apply(dir)
-		case "functions":
-			err = b.deleteFunctions(dir)
-		case "shell":
-			err = b.changeFiles(dir)
-		}
+func ApplyExercises(dir string, paths []string) error {
+	for _, path := range paths {
+		d, err := readExercises(dir, path)
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w", d.path, b.line, err)
+			return err
+		}
+		for _, b := range d.blocks {
+			switch b.language {
+			case "diff":
+				err = b.apply(dir)
+			case "functions":
+				err = b.deleteFunctions(dir)
+			case "shell":
+				err = b.changeFiles(dir)
+			}
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", d.path, b.line, err)
+			}
 		}
 	}
 	return nil
+}
+
+// readExercises reads a document, with the diffs that it links.
+func readExercises(root, path string) (*document, error) {
+	content, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return nil, err
+	}
+	text, err := diff.Include(filepath.Join(root, filepath.Dir(path)), string(content))
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, text)
 }
 
 // changeFiles runs the commands mkdir, cp and rm of a block.

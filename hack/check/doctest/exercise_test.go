@@ -14,51 +14,53 @@ import (
 )
 
 func TestExercises(t *testing.T) {
-	for _, path := range Exercises {
-		t.Run(filepath.Base(path), func(t *testing.T) { follow(t, path) })
+	for _, paths := range Exercises {
+		t.Run(filepath.Base(paths[0]), func(t *testing.T) { follow(t, paths) })
 	}
 }
 
-// follow follows the exercises of a document in a copy of the repository: it applies the diffs and runs the commands, both in their order,
+// follow follows the exercises of documents in a copy of the repository: it applies the diffs and runs the commands, both in their order,
 // and compares the outputs. Those of kubectl come last, when the controller has all features.
-func follow(t *testing.T, path string) {
+func follow(t *testing.T, paths []string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	copyRepository(t, dir)
-	d, err := readDocument(dir, path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	type example struct {
 		command
 		want string
 	}
 	var kubectl []example
-	// The exercises begin with the first diff. What precedes them is about other repositories.
-	first := slices.IndexFunc(d.blocks, func(b block) bool { return b.language == "diff" })
-	for _, b := range d.blocks[max(first, 0):] {
-		switch b.language {
-		case "diff":
-			if err := b.apply(dir); err != nil {
-				t.Fatalf("%s:%d: %v", d.path, b.line, err)
-			}
-		case "shell":
-			for line := range strings.Lines(b.text) {
-				if words := split(line)[0]; words[0] != "kubectl" { // These are for a later release.
-					output(t, dir, words[0], words[1:]...)
+	for _, path := range paths {
+		d, err := readExercises(dir, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The exercises begin with the first diff. What precedes them is about other repositories.
+		first := slices.IndexFunc(d.blocks, func(b block) bool { return b.language == "diff" })
+		for _, b := range d.blocks[max(first, 0):] {
+			switch b.language {
+			case "diff":
+				if err := b.apply(dir); err != nil {
+					t.Fatalf("%s:%d: %v", d.path, b.line, err)
 				}
-			}
-		case "console":
-			for _, entered := range strings.Split("\n"+b.text, "\n$ ")[1:] {
-				line, want, _ := strings.Cut(entered, "\n")
-				example := example{command{d, b.line, b.section, split(line)[0]}, want}
-				if example.words[0] == "kubectl" {
-					kubectl = append(kubectl, example)
-					continue
+			case "shell":
+				for line := range strings.Lines(b.text) {
+					if words := split(line)[0]; words[0] != "kubectl" { // These are for a later release.
+						output(t, dir, words[0], words[1:]...)
+					}
 				}
-				running := exec.Command(example.words[0], example.words[1:]...)
-				running.Dir = dir
-				got, _ := running.CombinedOutput() // A test may be shown to fail.
-				compare(t, example.command, string(got), want)
+			case "console":
+				for _, entered := range strings.Split("\n"+b.text, "\n$ ")[1:] {
+					line, want, _ := strings.Cut(entered, "\n")
+					example := example{command{d, b.line, b.section, split(line)[0]}, want}
+					if example.words[0] == "kubectl" {
+						kubectl = append(kubectl, example)
+						continue
+					}
+					running := exec.Command(example.words[0], example.words[1:]...)
+					running.Dir = dir
+					got, _ := running.CombinedOutput() // A test may be shown to fail.
+					compare(t, example.command, string(got), want)
+				}
 			}
 		}
 	}

@@ -15,14 +15,15 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the stories and the differences to the pages")
+var update = flag.Bool("update", false, "write the stories to the pages, and the differences to files")
 
 // block is what is generated in a page: the text between a comment and the next one.
-var block = regexp.MustCompile(`(?s)<!-- (story|imports|diff) -->\n.*?<!-- end -->\n`)
+var block = regexp.MustCompile(`(?s)<!-- (story|imports) -->\n.*?<!-- end -->\n`)
 
-// TestPages verifies that the pages of the tutorial have the stories and the differences of its stages.
+// TestPages verifies that the pages of the tutorial have the stories and the imports of its stages, and the files that they link what a
+// stage changes in the one before.
 func TestPages(t *testing.T) {
-	for stage := 1; stage <= 9; stage++ {
+	for stage := 2; stage <= 9; stage++ {
 		path := fmt.Sprintf("../../../docs/learn/tutorial/stage%d.md", stage)
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -31,22 +32,32 @@ func TestPages(t *testing.T) {
 		blocks := 0
 		want := block.ReplaceAllStringFunc(string(content), func(old string) string {
 			blocks++
-			generate := map[string]func(*testing.T, int) string{"story": storyOf, "imports": newImports, "diff": difference}
+			generate := map[string]func(*testing.T, int) string{"story": storyOf, "imports": newImports}
 			kind := block.FindStringSubmatch(old)[1]
 			return fmt.Sprintf("<!-- %s -->\n%s<!-- end -->\n", kind, generate[kind](t, stage))
 		})
 		if blocks == 0 {
 			t.Errorf("%s has nothing that is generated", path)
 		}
-		switch {
-		case want == string(content):
-		case *update:
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			t.Errorf("%s is out of date: run make tutorial-docs", path)
+		verifyFile(t, path, want)
+		verifyFile(t, fmt.Sprintf("changes/%d.diff", stage), difference(t, stage))
+	}
+}
+
+// verifyFile verifies what a file has, or writes it.
+func verifyFile(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
 		}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(content) != want {
+		t.Errorf("%s is out of date: run make tutorial-docs", path)
 	}
 }
 
@@ -79,23 +90,16 @@ func newImports(t *testing.T, stage int) string {
 	return "```go\nimport (\n" + strings.Join(added, "") + ")\n```\n"
 }
 
-// difference returns what a stage changes in the one before, or all of the first stage.
+// difference returns what a stage changes in the one before, without the imports and the first comment.
 func difference(t *testing.T, stage int) string {
 	t.Helper()
-	current := fmt.Sprintf("stage%d/main.go", stage)
-	if stage == 1 {
-		content, err := os.ReadFile(current)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return "```go\n" + string(content) + "```\n"
-	}
-	// Without the imports and the first comment.
-	output, err := exec.Command("git", "diff", "--no-index", "--no-color", "--no-ext-diff", "-U2", "--", fmt.Sprintf("stage%d/main.go", stage-1), current).Output()
+	before, current := fmt.Sprintf("stage%d/main.go", stage-1), fmt.Sprintf("stage%d/main.go", stage)
+	output, err := exec.Command("git", "diff", "--no-index", "--no-color", "--no-ext-diff", "-U2", "--", before, current).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
 		t.Fatalf("git diff: %v", err)
 	}
 	var text strings.Builder
+	text.WriteString("--- " + before + "\n+++ " + current + "\n")
 	hunks := strings.Split("\n"+string(output), "\n@@ ")
 	for _, hunk := range hunks[1:] {
 		_, lines, _ := strings.Cut(hunk, "\n")
@@ -104,7 +108,7 @@ func difference(t *testing.T, stage int) string {
 		}
 		text.WriteString("@@\n" + strings.TrimRight(lines, "\n") + "\n")
 	}
-	return "```diff\n" + text.String() + "```\n"
+	return text.String()
 }
 
 // isImport reports whether a hunk changes nothing but imports and the comment on the package.

@@ -12,33 +12,37 @@ import (
 
 const introduction = `# Exercises, and what each line is for
 
-The controller would be shorter without the lines on this page, and it would still work, most of the time. In each exercise, one thing is left
-out:
+Without the lines on this page, the controller would still work, most of the time. In each exercise, one thing is left out:
 
 1. Read the question, and predict what users see.
-2. ` + "`make exercise N=1`" + ` makes a copy of the project without it, and shows what the [simulation](../reference/testing.md#simulation) finds
-   broken, as a story, and which unit tests fail.
-3. Edit the copy until the same command says that the exercise is solved: all unit tests pass, and so do all walks. ` + "`HINT=1`" + ` says what
-   users see and where to look, ` + "`SOLUTION=1`" + ` what to write.
-4. Compare it with the answer here: the difference in the code, what happens, and the promise to users. The [lab](../../hack/learn/lab/README.md)
-   plays it, step by step, for the controller and for the variant.
+2. ` + "`make exercise N=1`" + ` copies the project without it, and shows which promise breaks in the [simulation](../reference/testing.md#simulation), and
+   which unit tests fail.
+3. Edit the copy until the same command says that the exercise is solved. ` + "`HINT=1`" + ` says what users see and where to look, ` + "`SOLUTION=1`" + ` what to
+   write.
+4. Compare it with the answer here: the promise to users, what happens without the lines, and the lines. The
+   [lab](../../hack/learn/lab/README.md) plays both, step by step.
 
-[Exercises 18 to 22](#features) are features to add. ` + "`make test-variants`" + ` verifies that the tests and the simulation notice each difference.
+[Exercises 18 to 22](#features) are features to add.
 
 <!-- Generated from hack/learn/variants/catalogue by make exercises-docs. -->
 `
 
+// Features are the pages of the features, each of which builds on those before.
+var Features = []string{
+	"docs/learn/extending/field.md", "docs/learn/extending/service.md", "docs/learn/extending/finalizer.md",
+	"docs/learn/extending/reference.md", "docs/learn/extending/version.md",
+}
+
 const features = `
 ## Features
 
-Their tests are there, and the code is not: ` + "`make exercise N=18`" + ` shows what fails. Each begins with the solutions of those before it. The
-answers are in [extending the controller](extending.md).
+The tests are there, and the code is not: ` + "`make exercise N=18`" + ` shows what fails. Each begins with the solutions of those before it.
 
-18. [A new field in the spec](extending.md#a-new-field-in-the-spec)
-19. [A second kind of object](extending.md#a-second-kind-of-object)
-20. [A finalizer](extending.md#a-finalizer)
-21. [A reference to another object](extending.md#a-reference-to-another-object)
-22. [A second version of the API](extending.md#a-second-version-of-the-api)
+18. [A new field in the spec](extending/field.md)
+19. [A second kind of object](extending/service.md)
+20. [A finalizer](extending/finalizer.md)
+21. [A reference to another object](extending/reference.md)
+22. [A second version of the API](extending/version.md)
 `
 
 const sectionFormat = `
@@ -46,15 +50,13 @@ const sectionFormat = `
 
 <details><summary>The answer</summary>
 
-**%s.** What users see without it:
+**%s**
 
 %s
 
 ` + "```diff\n%s```" + `
 
-- The promise: %s
-- The simulation finds broken: %s
-- The test: %s
+Broken promise: *%s*. Test: %s.
 
 </details>
 `
@@ -72,7 +74,7 @@ func Markdown(root string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&text, sectionFormat, i+1, v.Question, v.Title, v.Seen, v.Diff, v.Promise, v.Broken, reference)
+		fmt.Fprintf(&text, sectionFormat, i+1, v.Question, v.Promise, v.Seen, v.Diff, v.Broken, reference)
 	}
 	return text.String() + features, nil
 }

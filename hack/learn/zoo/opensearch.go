@@ -18,7 +18,7 @@ import (
 var opensearch = animal{
 	name:      "opensearch",
 	source:    "https://github.com/opensearch-project/opensearch-k8s-operator/issues/1471",
-	happened:  "The guard of the quorum allowed to restart a second cluster manager while the first one was down.",
+	happened:  "The quorum guard let a second cluster manager restart while the first one was down.",
 	mechanism: "After a deletion, the guard counts in a cache that does not have it yet.",
 	mend:      "The guard asks the API server.",
 	promise:   oneAtATime.Name,

@@ -21,7 +21,7 @@ var rabbitmqScale = animal{
 	source:    "https://github.com/rabbitmq/cluster-operator/issues/758",
 	happened:  "A cluster that must never be scaled down went from 1 replica to 3 and to 2, and ended with 2 or with 3.",
 	mechanism: "A rule about changes is kept where changes are not seen: which states a cache has had depends on chance.",
-	mend:      "The controller does what the spec says. Who forbids changes forbids them in admission, which sees each.",
+	mend:      "The controller does what the spec says. Changes are forbidden in admission, which sees each of them.",
 	promise:   simulation.SameEnd,
 	program: func(mended bool) simulation.Program {
 		return managed(rabbitmqScaleController{mended}.reconcile, &appsv1.StatefulSet{})

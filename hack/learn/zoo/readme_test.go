@@ -18,7 +18,7 @@ import (
 	"k8s.io/sample-controller/hack/simulation"
 )
 
-var update = flag.Bool("update", false, "generate README.md, with shrunk stories")
+var update = flag.Bool("update", false, "generate README.md, and shrunk stories")
 
 // TestREADME says in README.md what is known of each bug, and with -update how it is noticed. Without it, it tests that no bug is missing.
 func TestREADME(t *testing.T) {
@@ -31,10 +31,13 @@ func TestREADME(t *testing.T) {
 			if !bytes.Contains(readme, []byte(a.row())) {
 				t.Errorf("README.md lacks what zoo.go says of %s: run go test -run='^TestREADME$' . -update -timeout=1h", a.name)
 			}
+			if _, err := os.Stat(a.story()); err != nil {
+				t.Error(err)
+			}
 		}
 		return
 	}
-	var table, stories strings.Builder
+	var table strings.Builder
 	for _, a := range all {
 		found, err := simulation.Find(t, a.configOf(false), a.promise, *limit, true)
 		if err != nil || found == nil {
@@ -45,10 +48,10 @@ func TestREADME(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&table, "%s %d | %d |\n", a.row(), found.Walks, lines)
-		fmt.Fprintf(&stories, "\n<details><summary>%s: %s</summary>\n\n```\n%s\n```\n\n</details>\n", a.name, a.promise, found.Story)
-		text := fmt.Sprintf(readmeFormat, table.String(), stories.String())
-		if err := os.WriteFile("README.md", []byte(text), 0o644); err != nil { // after each: it takes long
-			t.Fatal(err)
+		for path, text := range map[string]string{"README.md": fmt.Sprintf(readmeFormat, table.String()), a.story(): found.Story + "\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil { // after each: it takes long
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -57,9 +60,11 @@ func TestREADME(t *testing.T) {
 func (a animal) row() string {
 	number := a.source[strings.LastIndex(a.source, "/")+1:]
 	repository := strings.Split(strings.TrimPrefix(a.source, "https://github.com/"), "/")[1]
-	return fmt.Sprintf("| [%s](%s): [%s#%s](%s) | %s | %s | %s | %s |", a.name, a.file(), repository, number, a.source, a.happened, a.mechanism,
-		a.promise, a.mend)
+	return fmt.Sprintf("| [%s](%s): [%s#%s](%s) | %s | %s | [%s](%s) | %s |", a.name, a.file(), repository, number, a.source, a.happened, a.mechanism,
+		a.promise, a.story(), a.mend)
 }
+
+func (a animal) story() string { return "stories/" + a.name + ".txt" }
 
 func (a animal) file() string { return strings.ReplaceAll(a.name, "-", "_") + ".go" }
 
@@ -89,21 +94,20 @@ func linesOf(file string) (n int, err error) {
 
 const readmeFormat = `# The zoo
 
-Public bugs of real controllers. Each is rebuilt as a small controller, the mechanism only, broken and mended; [package simulation](../../simulation) walks
-with both. In walks of the broken one a promise breaks, and not in those of the mended one, which differs in a few lines. What else a real
-controller does is left out, such as the correction of what others change: only the promise of the bug is judged. The controllers use
-controller-runtime, with the set-up in [manager.go](manager.go).
+Public bugs of real controllers. Each is rebuilt as a small controller, in a broken and a fixed version that differ in a few lines, with nothing but
+the mechanism of the bug. The [simulation](../../simulation) walks with both: a promise breaks in walks of the broken one, and not in those of the
+fixed one. Only the promise of the bug is judged. The controllers use controller-runtime, with the set-up in [manager.go](manager.go).
 
-    go test .                                              # each bug is noticed, and not in 40 walks of the mended controller
+    go test .                                              # each bug is noticed, and not in 40 walks of the fixed controller
     go test -run='^TestMended$' -timeout=0 . -zoo.mended=1000
-    go test -run='^TestREADME$' . -update -timeout=1h      # generate this page
+    go test -run='^TestREADME$' . -update -timeout=1h      # generate this page and the stories
 
-The stories below are shrunk: they are the shortest that were found in which the promise breaks. Walks: how many it took, first those
-that try one probe each, and then random ones. Lines: those of the controller in its file.
+The broken promise links to the shortest story that was found in which it breaks. *walks* is how many it took: first those that try one probe each,
+then random ones. *lines* are those of the controller in its file.
 
-| bug | what happened there | mechanism | broken promise | mended | walks | lines |
+| bug | what happened | mechanism | broken promise | fix | walks | lines |
 |---|---|---|---|---|---|---|
 %s
-What is not judged of any controller: ` + "`no write goes back in time` and `nothing is created twice`" + ` are strict promises, which a program has to
-make ([promises](../../simulation/promises.go)); ` + "`one member goes at a time`" + ` is one of its own.
-%s`
+` + "`no write goes back in time` and `nothing is created twice`" + ` are strict [promises](../../simulation/promises.go), which are only judged of a
+program that makes them; ` + "`one member goes at a time`" + ` is a promise of opensearch's own.
+`

@@ -19,7 +19,7 @@ import (
 var zookeeper = animal{
 	name:      "zookeeper",
 	source:    "https://github.com/pravega/zookeeper-operator/issues/314",
-	happened:  "After a restart, the API server's cache still had an older spec, with less replicas: a Pod and its volume were deleted.",
+	happened:  "After a restart, the API server's cache still had an older spec, with fewer replicas: a Pod and its volume were deleted.",
 	mechanism: "The spec in the cache is obeyed, although the StatefulSet was already set from a newer one.",
 	mend:      "The StatefulSet has the generation that it was set from: with an older one, nothing is done.",
 	promise:   simulation.Forward,

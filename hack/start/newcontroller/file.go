@@ -37,7 +37,7 @@ var onlyHere = []string{
 	".github/workflows/pages.yaml",
 	// What is only true of this project.
 	"docs/learn/misconceptions.md", "docs/reference/classic.md", "docs/reference/controller-runtime.md", "docs/reference/performance.md",
-	"docs/reference/simulation.md", "docs/reference/upcoming.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md",
+	"docs/reference/simulation.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md",
 	// It is about the plural of Foo, which the fake of client-go can guess.
 	"pkg/apis/samplecontroller/v1alpha1/clientset_test.go",
 	// Random walks in the local Kubernetes. Those in the simulation find more.

@@ -221,19 +221,19 @@ func (d document) link(destination string, targets map[string]string, repository
 	if name == "" || strings.Contains(name, ":") {
 		return destination
 	}
+	if hasAnchor {
+		anchor = "#" + anchor
+	}
 	name = path.Join(path.Dir(d.source), name)
 	target, ok := targets[name]
 	if !ok {
-		return repository + "/blob/main/" + strings.TrimPrefix(destination, strings.Repeat("../", strings.Count(d.source, "/")))
+		return repository + "/blob/main/" + name + anchor
 	}
 	relative, err := filepath.Rel(path.Dir(d.target), target)
 	if err != nil {
 		return destination
 	}
-	if hasAnchor {
-		return filepath.ToSlash(relative) + "#" + anchor
-	}
-	return filepath.ToSlash(relative)
+	return filepath.ToSlash(relative) + anchor
 }
 
 // diagrams loads mermaid in a page with diagrams, and draws them. Where the lab is served from a clone, without mermaid, they stay as text.

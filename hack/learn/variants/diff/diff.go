@@ -10,9 +10,25 @@ import (
 	"go/format"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// linked matches a line of Markdown that is a link to a diff.
+var linked = regexp.MustCompile(`(?m)^( *)\[[^\]]*\]\(([\w/-]+\.diff)\)$`)
+
+// Include returns Markdown in which each line that is a link to a diff in dir is replaced by this diff, as a code block.
+func Include(dir, markdown string) (included string, err error) {
+	included = linked.ReplaceAllStringFunc(markdown, func(line string) string {
+		link := linked.FindStringSubmatch(line)
+		content, readErr := os.ReadFile(filepath.Join(dir, link[2]))
+		err = errors.Join(err, readErr)
+		block := "```diff\n" + string(content) + "```"
+		return link[1] + strings.ReplaceAll(block, "\n", "\n"+link[1])
+	})
+	return included, err
+}
 
 // Apply applies a diff to the files of a directory. After an error no file has changed.
 func Apply(dir, diff string) error {

@@ -55,3 +55,22 @@ func TestApply(t *testing.T) {
 		})
 	}
 }
+
+func TestInclude(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.diff"), []byte("-b\n+c\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for markdown, want := range map[string]string{
+		"1. Change b:\n\n   [The change](a.diff)\n\n   See": "1. Change b:\n\n   ```diff\n   -b\n   +c\n   ```\n\n   See",
+		"See [the change](a.diff)\n":                        "See [the change](a.diff)\n",
+		"[The file](a.go)\n":                                "[The file](a.go)\n",
+	} {
+		if got, err := Include(dir, markdown); got != want || err != nil {
+			t.Errorf("Include(%q) = %q, %v, want %q", markdown, got, err, want)
+		}
+	}
+	if _, err := Include(dir, "[The change](b.diff)"); err == nil {
+		t.Error("a diff that does not exist is no error")
+	}
+}

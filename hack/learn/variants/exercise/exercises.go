@@ -44,7 +44,7 @@ var (
 	walks = check{"walks", []string{"go", "test", "-count=1", "-failfast", "-run=^TestSimulation$", ".", "-walks=25", "-shrink=20s"}}
 )
 
-// exercises returns all of them: the variants of the controller, and then the features in extending.
+// exercises returns all of them: the variants of the controller, and then the features.
 func exercises(root string) ([]exercise, error) {
 	catalogue, err := variants.All()
 	if err != nil {
@@ -92,38 +92,36 @@ func reversed(diff string) string {
 	return text.String() + added.String()
 }
 
-// extending is the document with the features, each of which builds on those before.
-const extending = "docs/learn/extending.md"
-
 var (
-	section = regexp.MustCompile(`(?m)^## `)
-	fenced  = regexp.MustCompile("(?ms)^( *)```(diff|shell)\n(.*?)^ *```$")
-	file    = regexp.MustCompile(`(?m)^--- a/`)
+	fenced = regexp.MustCompile("(?ms)^( *)```(diff|shell)\n(.*?)^ *```$")
+	file   = regexp.MustCompile(`(?m)^--- a/`)
 )
 
-// feature is a section of the document.
+// feature is a page about one.
 type feature struct {
-	title, about string
-	steps        []string // diffs, and commands
+	path, title, about string
+	steps              []string // diffs, and commands
 }
 
-// features returns those of the document.
+// features returns those of variants.Features.
 func features(root string) ([]feature, error) {
-	content, err := os.ReadFile(filepath.Join(root, extending))
-	if err != nil {
-		return nil, err
-	}
 	var all []feature
-	for _, text := range section.Split(string(content), -1)[1:] {
-		title, text, _ := strings.Cut(text, "\n")
+	for _, path := range variants.Features {
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			return nil, err
+		}
+		text, err := diff.Include(filepath.Join(root, filepath.Dir(path)), string(content))
+		if err != nil {
+			return nil, err
+		}
+		title, text, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
 		about, _, _ := strings.Cut(strings.TrimSpace(text), "\n\n1. ")
-		f := feature{title: title, about: about}
+		f := feature{path: path, title: title, about: about}
 		for _, block := range fenced.FindAllStringSubmatch(text, -1) {
 			f.steps = append(f.steps, strings.ReplaceAll("\n"+block[3], "\n"+block[1], "\n")[1:])
 		}
-		if strings.Contains(text, "```diff") { // The others are about other repositories.
-			all = append(all, f)
-		}
+		all = append(all, f)
 	}
 	return all, nil
 }
@@ -148,7 +146,7 @@ func (f feature) exercise(before []feature) exercise {
 		},
 		solution:    strings.Join(solution, "\n"),
 		checks:      []check{generatedFiles, unitTests, walks},
-		explanation: "Compare it with " + extending + ", which also tries it with kubectl.",
+		explanation: "Compare it with " + f.path + ", which also tries it with kubectl.",
 	}
 }
 
@@ -176,7 +174,7 @@ func (f feature) apply(dir string, steps []string) error {
 	for _, step := range steps {
 		if file.MatchString(step) {
 			if err := diff.Apply(dir, step); err != nil {
-				return fmt.Errorf("%s, %s: %w", extending, f.title, err)
+				return fmt.Errorf("%s: %w", f.path, err)
 			}
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What is missing of each feature, and its tests, are what its section in the document changes.
+// What is missing of each feature, and its tests, are what its page changes.
 func TestSolutionsOfFeatures(t *testing.T) {
 	features, err := features(root)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestFeature(t *testing.T) {
 	}
 	solution, _ := features[0].split()
 	e := features[0].exercise(nil)
-	e.checks = e.checks[:2] // Without the walks, which the test of extending.md has.
+	e.checks = e.checks[:2] // Without the walks, which the test of the pages has.
 	verify(t, e, func(dir string) error {
 		if err := features[0].apply(dir, solution); err != nil {
 			return err
