@@ -84,12 +84,10 @@ image: ## Build the container image for linux/amd64 and linux/arm64; does not ne
 	@go -C hack/release build -o ../../$(BIN)/image ./image
 	@$(BIN)/image
 
-# new: only with FULL=1
 .PHONY: release
 release: ## Build the release VERSION=v1.2.3 of the commit into dist, with the image IMAGE=registry/name.
 	@go -C hack/release build -o ../../$(BIN)/release .
 	@$(BIN)/release -version='$(VERSION)' $(if $(IMAGE),-image='$(IMAGE)')
-# new: end
 
 .PHONY: generate
 generate: ## Generate code and the CRD from the types in pkg/apis.
@@ -107,6 +105,7 @@ has-git:
 .PHONY: verify
 verify: has-git ## Verify that generated files are up to date and the code is formatted, and run go vet.
 	@hack/verify-codegen.sh
+	@hack/verify-kept.sh
 	@unformatted=$$($(GO_FILES) | xargs gofmt -l); \
 	  test -z "$$unformatted" || { echo "not formatted, run make fmt: $$unformatted" >&2; exit 1; }
 	go vet ./...

@@ -30,6 +30,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
@@ -78,7 +79,7 @@ type Controller struct {
 
 	// workqueue holds the namespace/name of each Foo that has to be synced, once.
 	workqueue        *priorityqueue.Queue[cache.ObjectName]
-	consistencyStore *control.ConsistencyStore
+	consistencyStore *consistency.ConsistencyStore
 	control          *control.Control
 	deployments      *control.Owned[*appsv1.Deployment]
 	eventBroadcaster record.EventBroadcaster
@@ -363,7 +364,7 @@ func (c *Controller) resultOf(err error, objectRef cache.ObjectName) string {
 	switch {
 	case err == nil:
 		return metrics.Success
-	case errors.Is(err, control.ErrStale):
+	case errors.Is(err, consistency.ErrStale):
 		return metrics.Stale
 	case errors.Is(err, election.ErrNotLeading):
 		return metrics.NotLeading

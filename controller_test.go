@@ -40,6 +40,7 @@ import (
 	"k8s.io/sample-controller/hack/simulation"
 	"k8s.io/sample-controller/hack/simulation/foos"
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/control"
 	"k8s.io/sample-controller/pkg/election"
 	"k8s.io/sample-controller/pkg/foostatus"
@@ -162,7 +163,7 @@ func TestSyncHandler(t *testing.T) {
 		{name: "new Foo", given: objects{newFoo()}, requests: createAndReport, want: rollingOut,
 			deployment: newDeployment(newFoo(), defaultImage)},
 		{name: "Deployment deleted, Foo too", given: objects{newFoo(observed)}, responses: responses{getFoo: notFound},
-			requests: []string{getFoo}, want: outcome{ready: isAvailable, err: control.ErrStale.Error()}},
+			requests: []string{getFoo}, want: outcome{ready: isAvailable, err: consistency.ErrStale.Error()}},
 		{name: "Deployment deleted, creation fails", given: objects{newFoo(observed)},
 			responses: responses{createDeployment: unavailable}, requests: []string{getFoo, createDeployment, updateStatus},
 			want: failed, status: samplev1alpha1.FooStatus{ObservedGeneration: 1}},
@@ -170,7 +171,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{createDeployment}, want: outcome{err: election.ErrNotLeading.Error()}},
 		{name: "exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
-			requests:  []string{createDeployment, getDeployment}, want: outcome{err: control.ErrStale.Error()}},
+			requests:  []string{createDeployment, getDeployment}, want: outcome{err: consistency.ErrStale.Error()}},
 		{name: "another exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ofAnother)},
 			requests:  []string{createDeployment, getDeployment, updateStatus}, want: conflicting},
@@ -477,7 +478,7 @@ func TestCacheCatchesUpDuringRead(t *testing.T) {
 	f.foosIndexer.Bookmark("10")
 	f.consistencyStore.WroteAt(objectRef, samplev1alpha1.Resource("foos"), "11")
 	f.foosLister = listers.NewFooLister(racingIndexer{f.foosIndexer, func() { f.foosIndexer.Bookmark("11") }})
-	f.verifySync(t, nil, outcome{err: control.ErrStale.Error()})
+	f.verifySync(t, nil, outcome{err: consistency.ErrStale.Error()})
 }
 
 func TestHandlers(t *testing.T) {

@@ -87,9 +87,7 @@ fi
 kubectl wait --for=condition=Established --timeout=30s "crd/${crd}" > /dev/null
 
 program=sample-controller
-# new: leave out
-[[ ${WITH:-} != controller-runtime ]] || program=controllerruntime
-# new: end
+[[ ${WITH:-} != controller-runtime ]] || program=controllerruntime # See hack/check/check.mk.
 printf '\n$ ./%s -kubeconfig=%s -vmodule=owned=2\n' "${program}" "${KUBECONFIG}"
 .build/bin/"${program}" -kubeconfig="${KUBECONFIG}" -vmodule=owned=2 &
 controller=$!

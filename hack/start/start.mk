@@ -8,10 +8,10 @@ MODULES += hack/start/newcontroller
 .PHONY: new
 new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-controller GROUP=db.example.com KIND=Database; UPDATE=1 updates DIR.
 	@go -C hack/start/newcontroller build -o ../../../$(BIN)/newcontroller .
-	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(FULL),-full) $(if $(UPDATE),-update)
+	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(UPDATE),-update)
 
 .PHONY: test-new
-test-new: cluster ## Create the README's controller and one with unusual names, run and test both, and follow docs/learn/extending and replace-the-deployment.md.
+test-new: cluster ## Create the README's controller and one with unusual names, run and test them, update one, and follow the exercises of docs/learn.
 	go -C hack/check/doctest test -count=1 -timeout 1h -run TestExercises .
 	go -C hack/start/newcontroller test -count=1 -timeout 1h ./...
 

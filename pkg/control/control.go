@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/diagnostics"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 )
@@ -26,7 +27,7 @@ import (
 // Control updates the status of Foos. It holds what all Owned share: the consistency store, and the pauses after
 // writes.
 type Control struct {
-	ConsistencyStore *ConsistencyStore
+	ConsistencyStore *consistency.ConsistencyStore
 	fooClient        clientset.Interface
 	fieldManager     string
 	pacer            pacer
@@ -35,8 +36,8 @@ type Control struct {
 
 // New returns the Control of Foos, which are read from the cache.
 func New(logger klog.Logger, client clientset.Interface, cached cache.Store, fieldManager string) *Control {
-	store := NewConsistencyStore(logger)
-	store.add(samplev1alpha1.Resource("foos"), cached)
+	store := consistency.NewConsistencyStore(logger)
+	store.Add(samplev1alpha1.Resource("foos"), cached)
 	return &Control{ConsistencyStore: store, fooClient: client, fieldManager: fieldManager}
 }
 
@@ -50,12 +51,12 @@ func (c *Control) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) er
 	live, err := client.Get(ctx, foo.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: Foo %q is gone", ErrStale, foo.Name)
+		return fmt.Errorf("%w: Foo %q is gone", consistency.ErrStale, foo.Name)
 	case err != nil:
 		return err
 	case live.UID != foo.UID, live.DeletionTimestamp != nil, !equality.Semantic.DeepEqual(live.Spec, foo.Spec):
 		c.expect(foo, samplev1alpha1.Resource("foos"), live)
-		return fmt.Errorf("%w: Foo %q has changed", ErrStale, foo.Name)
+		return fmt.Errorf("%w: Foo %q has changed", consistency.ErrStale, foo.Name)
 	}
 	klog.FromContext(ctx).V(4).Info("Read Foo from the API server; it has not changed")
 	return nil

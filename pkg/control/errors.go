@@ -24,12 +24,8 @@ const (
 	MessageResourceExists = "Resource %q already exists and is not managed by Foo"
 )
 
-var (
-	// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
-	ErrStale = errors.New("the cache is stale")
-	// ErrPaused means that a status, or an object that was deleted, is not written again so soon.
-	ErrPaused = errors.New("not written again so soon after the last write")
-)
+// ErrPaused means that a status, or an object that was deleted, is not written again so soon.
+var ErrPaused = errors.New("not written again so soon after the last write")
 
 // StalledError is what stalls a Foo until a user acts. It is reported in the Stalled condition.
 type StalledError struct {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 )
 
 // Owned writes the objects of one kind that Foos own, such as *appsv1.Deployment. The kind must be built in: custom
@@ -42,7 +43,7 @@ type Owned[T Object[T]] struct {
 func NewOwned[T Object[T], C Client[T]](
 	control *Control, kind string, resource schema.GroupResource, cached cache.Store, client func(namespace string) C,
 ) *Owned[T] {
-	control.ConsistencyStore.add(resource, cached)
+	control.ConsistencyStore.Add(resource, cached)
 	return &Owned[T]{control, kind, resource, cached, func(namespace string) Client[T] { return client(namespace) }}
 }
 
@@ -162,7 +163,7 @@ func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differ
 	if !metav1.IsControlledBy(existing, foo) {
 		return none, nameConflict(name)
 	}
-	return none, fmt.Errorf("%w: %s %q exists", ErrStale, o.kind, name)
+	return none, fmt.Errorf("%w: %s %q exists", consistency.ErrStale, o.kind, name)
 }
 
 // patch sends the differences between found and desired as a strategic merge patch, so that fields which this
@@ -261,12 +262,12 @@ func (o *Owned[T]) Delete(
 		live, err := client.Get(ctx, current.GetName(), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%w: %s %q is gone", ErrStale, o.kind, current.GetName())
+			return fmt.Errorf("%w: %s %q is gone", consistency.ErrStale, o.kind, current.GetName())
 		case err != nil:
 			return err
 		case !metav1.IsControlledBy(live, foo), !canTakeOver(live):
 			o.expect(foo, o.resource, live)
-			return fmt.Errorf("%w: %s %q has changed", ErrStale, o.kind, current.GetName())
+			return fmt.Errorf("%w: %s %q has changed", consistency.ErrStale, o.kind, current.GetName())
 		}
 		klog.FromContext(ctx).V(4).Info("Read "+o.kind+" from the API server; it can take over",
 			"current", klog.KObj(live))

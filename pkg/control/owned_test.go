@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 	"k8s.io/sample-controller/pkg/ownership"
@@ -40,7 +41,7 @@ func newControl(sampleClient clientset.Interface) *Control {
 
 func newOwned(kubeClient kubernetes.Interface, control *Control) *Owned[*appsv1.Deployment] {
 	cached := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	return NewOwned(control, "Deployment", deployments, cached, kubeClient.AppsV1().Deployments)
+	return NewOwned(control, "Deployment", appsv1.Resource("deployments"), cached, kubeClient.AppsV1().Deployments)
 }
 
 func keep(*appsv1.Deployment) {}
@@ -130,7 +131,7 @@ func TestFooHasChanged(t *testing.T) {
 		for _, current := range []*appsv1.Deployment{deployment, nil} {
 			owned := newOwned(kubeClient, newControl(sampleClient))
 			err := owned.Delete(t.Context(), foo, deployment, current, canTakeOver)
-			if !errors.Is(err, ErrStale) || len(kubeClient.Actions()) > 0 {
+			if !errors.Is(err, consistency.ErrStale) || len(kubeClient.Actions()) > 0 {
 				t.Errorf("%s: error = %v, requests = %v, want ErrStale and none", change, err, kubeClient.Actions())
 			}
 			if isStale := owned.ConsistencyStore.EnsureReady(cache.MetaObjectToName(foo)) != nil; isStale != (edit != nil) {
@@ -170,9 +171,9 @@ func TestCurrentHasChanged(t *testing.T) {
 		isStale bool // until the cache has what was read
 	}{
 		"available":      {func(*appsv1.Deployment) {}, nil, nil, false},
-		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, ErrStale, true},
-		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, ErrStale, true},
-		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), ErrStale, false},
+		"not available":  {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }, nil, consistency.ErrStale, true},
+		"not controlled": {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, nil, consistency.ErrStale, true},
+		"gone":           {func(*appsv1.Deployment) {}, apierrors.NewNotFound(appsv1.Resource("deployments"), ""), consistency.ErrStale, false},
 		"not known":      {func(*appsv1.Deployment) {}, context.DeadlineExceeded, context.DeadlineExceeded, false},
 	} {
 		live := cached.DeepCopy()
@@ -240,7 +241,7 @@ func TestWritesAreRecorded(t *testing.T) {
 		"patch": {written, nil, func(o *Owned[*appsv1.Deployment]) Result[*appsv1.Deployment] {
 			return o.change(t.Context(), foo, deployment, func(d *appsv1.Deployment) { d.Spec.Paused = true })
 		}, nil},
-		"exists":        {written, exists, create, ErrStale},
+		"exists":        {written, exists, create, consistency.ErrStale},
 		"another's one": {another, exists, create, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,13 +250,13 @@ func TestWritesAreRecorded(t *testing.T) {
 			kubeClient.AddReactor("*", "deployments", returning(test.stored, nil))
 			owned := newOwned(kubeClient, newControl(nil))
 			store := owned.ConsistencyStore
-			cached := store.stores[deployments]
+			cached := owned.cached
 			cached.Bookmark("10")
 			got := test.write(owned)
 			if !errors.Is(got.Err, test.wantErr) || got.Changed != (test.stored == written && got.Err == nil) || got.Changed && got.Object != written {
 				t.Errorf("got %v, want the response and error %v", got, test.wantErr)
 			}
-			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, ErrStale) {
+			if err := store.EnsureReady(cache.MetaObjectToName(foo)); !errors.Is(err, consistency.ErrStale) {
 				t.Errorf("EnsureReady() = %v before the cache has caught up", err)
 			}
 			cached.Bookmark("11")

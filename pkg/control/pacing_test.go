@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -31,7 +32,7 @@ func verify(t *testing.T, when string, got, want any) {
 }
 
 func keyOf(owner, object *metav1.ObjectMeta) key {
-	return key{owner.UID, object.UID, deployments, object.Name, owner.Generation}
+	return key{owner.UID, object.UID, appsv1.Resource("deployments"), object.Name, owner.Generation}
 }
 
 func delay(p *pacer, owner, object *metav1.ObjectMeta) time.Duration {
@@ -67,7 +68,7 @@ func TestPauseDoubles(t *testing.T) {
 			verify(t, what, delay(p, other[0], other[1]), "0s")
 		}
 		another := keyOf(owner, object)
-		another.resource = foos
+		another.resource = appsv1.Resource("statefulsets")
 		verify(t, "another resource", p.last(another).remaining(), "0s")
 	})
 }

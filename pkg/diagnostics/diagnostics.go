@@ -16,22 +16,22 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// InstallCommand installs the CustomResourceDefinition of Foo.
+// InstallCommand installs the CustomResourceDefinition of the controller.
 const InstallCommand = "kubectl apply -f artifacts/examples/crd.yaml"
 
 // Explain returns an error that says what is wrong and what to do. It wraps err.
 func Explain(err error) error {
+	custom := customResource(err)
 	switch {
-	case apierrors.IsNotFound(err) && isAboutFoos(err):
-		return fmt.Errorf("the CustomResourceDefinition of Foo is not installed; install it with: %s (%w)",
-			InstallCommand, err)
+	case apierrors.IsNotFound(err) && custom != "":
+		return fmt.Errorf("the CustomResourceDefinition %s is not installed; install it with: %s (%w)",
+			custom, InstallCommand, err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the address seems not to be that of a Kubernetes API server; "+
 			"check the path in -master, or in the server of the kubeconfig: %w", err)
@@ -52,9 +52,13 @@ func Explain(err error) error {
 	}
 }
 
-func isAboutFoos(err error) bool {
+// customResource returns the custom resource, with its group, that an error is about, or "" if it is about none.
+func customResource(err error) string {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Group == samplev1alpha1.GroupName
+	if !ok || status.ErrStatus.Details == nil || scheme.Scheme.IsGroupRegistered(status.ErrStatus.Details.Group) {
+		return ""
+	}
+	return status.ErrStatus.Details.Kind + "." + status.ErrStatus.Details.Group
 }
 
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once.

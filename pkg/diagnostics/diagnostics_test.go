@@ -29,29 +29,27 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-
-	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 func TestExplain(t *testing.T) {
-	foos := samplev1alpha1.Resource("foos")
+	custom := schema.GroupResource{Group: "example.com", Resource: "examples"}
 	const network = "check -kubeconfig, -master and the network"
-	wrongType := json.Unmarshal([]byte(`{"spec": {"replicas": "3"}}`), &samplev1alpha1.Foo{}) // As client-go decodes JSON.
+	wrongType := json.Unmarshal([]byte(`{"spec": {"replicas": "3"}}`), &appsv1.Deployment{}) // As client-go decodes JSON.
 	requestError := func(err error) error { return &url.Error{Op: "Get", URL: "https://a", Err: err} }
 	tests := map[string]struct {
 		err  error
 		want string // It explains no other error.
 	}{
-		"CRD not installed":       {pageNotFound(foos), "kubectl apply -f artifacts/examples/crd.yaml"},
+		"CRD not installed":       {pageNotFound(custom), "CustomResourceDefinition examples.example.com is not installed; install it with: kubectl apply -f artifacts/examples/crd.yaml"},
 		"not an API server":       {pageNotFound(appsv1.Resource("deployments")), "check the path in -master"},
-		"permission missing":      {apierrors.NewForbidden(foos, "", errors.New("cannot list")), "RBAC"},
+		"permission missing":      {apierrors.NewForbidden(custom, "", errors.New("cannot list")), "RBAC"},
 		"credentials rejected":    {apierrors.NewUnauthorized("invalid bearer token"), "rejected the credentials"},
 		"error of the API server": {apierrors.NewInternalError(errors.New("etcd")), "returned an error"},
 		"connection refused":      {requestError(syscall.ECONNREFUSED), network},
 		"timeout":                 {requestError(context.DeadlineExceeded), network},
 		"plugin not installed":    {requestError(errors.New("getting credentials: exec: executable helper not found")), "credential plugin"},
 		"unknown authority":       {requestError(x509.UnknownAuthorityError{}), network},
-		"value of another type":   {wrongType, "FooSpec.spec.replicas"},
+		"value of another type":   {wrongType, "DeploymentSpec.spec.replicas"},
 	}
 	for name, test := range tests {
 		explained := Explain(fmt.Errorf("failed to list: %w", test.err))
@@ -89,12 +87,12 @@ func (i *handledInformer) SetWatchErrorHandlerWithContext(handle cache.WatchErro
 func TestHandleWatchErrors(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	informer, reflector := &handledInformer{}, newReflector(&samplev1alpha1.Foo{})
+	informer, reflector := &handledInformer{}, newReflector(&appsv1.Deployment{})
 	last := HandleWatchErrors(informer)
 	if err := last(); err == nil {
 		t.Error("last() = nil before any error, want that there is no response yet")
 	}
-	notFound := apierrors.NewNotFound(samplev1alpha1.Resource("foos"), "")
+	notFound := apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "examples"}, "")
 	informer.handle(ctx, reflector, apierrors.NewUnauthorized("invalid bearer token"))
 	informer.handle(ctx, reflector, notFound)
 	// How a watch usually ends.

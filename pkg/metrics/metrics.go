@@ -9,14 +9,14 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The values of the label "result": how a sync ended. After all but Success the Foo is synced again later.
+// The values of the label "result": how a sync ended. After all but Success the object is synced again later.
 const (
 	Success    = "success"
 	Conflict   = "conflict"    // Another client has changed or deleted an object, or deletes its namespace.
 	Stale      = "stale"       // A cache has not caught up.
 	NotLeading = "not_leading" // The Lease is lost.
 	Paused     = "paused"      // The status was updated just before.
-	Stalled    = "stalled"     // A user has to act, as the Foo's status says.
+	Stalled    = "stalled"     // A user has to act, as the object's status says.
 	Error      = "error"
 )
 
@@ -24,25 +24,25 @@ const (
 var (
 	Syncs = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "sample_controller_syncs_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of syncs of a Foo by result: success, conflict, stale, not_leading, paused, stalled or error.",
+		Help: "Number of syncs by result: success, conflict, stale, not_leading, paused, stalled or error.",
 	}, []string{"result"})
 	// StaleSyncSkips is named and labelled as in the controllers of kube-controller-manager.
 	StaleSyncSkips = metrics.NewCounterVec(&metrics.CounterOpts{
 		Name: "sample_controller_stale_sync_skips_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of syncs of a Foo that were skipped because the cache of a resource was stale.",
+		Help: "Number of syncs that were skipped because the cache of a resource was stale.",
 	}, []string{"group", "resource"})
 	SyncDuration = metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "sample_controller_sync_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Duration of the syncs of a Foo in seconds.",
+		Help:    "Duration of syncs in seconds.",
 		Buckets: metrics.ExponentialBuckets(0.00001, 4, 12), // 10 µs to 42 s
 	})
 	SyncPanics = metrics.NewCounter(&metrics.CounterOpts{
 		Name: "sample_controller_sync_panics_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of syncs of a Foo that panicked.",
+		Help: "Number of syncs that panicked.",
 	})
 	ActiveWorkers = metrics.NewGauge(&metrics.GaugeOpts{
 		Name: "sample_controller_active_workers", StabilityLevel: metrics.ALPHA,
-		Help: "Number of workers that are syncing a Foo.",
+		Help: "Number of workers that are syncing an object.",
 	})
 	QueueDepth = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "workqueue_depth_by_priority", StabilityLevel: metrics.ALPHA,

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options defines and validates the command-line flags, and loads the client configuration.
+// Package options defines and validates the command-line flags.
 package options
 
 import (
@@ -12,17 +12,11 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // As kubectl has them.
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/util/flowcontrol"
 	logsapi "k8s.io/component-base/logs/api/v1"
@@ -30,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"k8s.io/sample-controller/pkg/election"
+	"k8s.io/sample-controller/pkg/kubeconfig"
 )
 
 // The defaults of flags that a Controller has as well.
@@ -194,44 +189,13 @@ func (o *Options) SetUpLogging() error {
 	return logsapi.ValidateAndApply(config, nil)
 }
 
-// ClientConfig returns a client configuration, with the rate limit that clients share, and the default
-// namespace: those of the kubeconfig or of $KUBECONFIG, with the address of -master if it is given; or, only
-// without any of them, those of the Pod in which the process runs. The error says what to set.
+// ClientConfig returns the client configuration that kubeconfig.Load finds, with the rate limit that clients share, and the default
+// namespace.
 func (o *Options) ClientConfig() (config *rest.Config, namespace string, err error) {
-	files := cmp.Or(o.Kubeconfig, os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
-	paths := filepath.SplitList(files)
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig, Precedence: paths}
-	overrides := &clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: o.Master}}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	kubeconfig, err := loader.RawConfig()
-	switch {
-	case err != nil || files == "":
-	case clientcmdapi.IsConfigEmpty(&kubeconfig):
-		err = errors.New("it is empty or does not exist")
-	case kubeconfig.CurrentContext == "":
-		err = errors.New("it has no current-context; choose one with: kubectl config use-context NAME")
-	default: // That loader would use the Pod's configuration, or no credentials, in place of what is missing.
-		err = clientcmdapi.MinifyConfig(&kubeconfig)
-		loader = clientcmd.NewNonInteractiveClientConfig(kubeconfig, "", overrides, rules)
-	}
-	config, loaderErr := loader.ClientConfig()
-	switch err := cmp.Or(err, loaderErr); {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, "", fmt.Errorf("no cluster is configured; set -kubeconfig=$HOME/.kube/config or KUBECONFIG, "+
-			"which is %q, or run in a Pod with the token of its service account", files)
-	case err != nil:
-		return nil, "", fmt.Errorf("cannot use the kubeconfig %q; check -kubeconfig and KUBECONFIG: %w", files, err)
-	}
-	config.DisableCompression = true // It costs both sides CPU time. kube-controller-manager disables it as well.
-	config.QPS = -1
-	if o.KubeAPIQPS > 0 {
+	config, namespace, err = kubeconfig.Load(o.Kubeconfig, o.Master)
+	if err == nil && o.KubeAPIQPS > 0 {
 		burst := cmp.Or(o.KubeAPIBurst, int(math.Ceil(o.KubeAPIQPS)))
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(o.KubeAPIQPS), burst)
 	}
-	// Each server and proxy accepts JSON. Lists and watches are large, and cost less in protobuf, which custom
-	// resources do not support.
-	config.ContentType = runtime.ContentTypeJSON
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	namespace, _, err = loader.Namespace()
 	return config, namespace, err
 }

@@ -1,8 +1,6 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// new: leave out file: whoever has followed the exercises cannot apply them again.
-
 package doctest
 
 import (

@@ -1,8 +1,6 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// new: leave out file: it checks documents about the benchmark.
-
 package doctest
 
 import (

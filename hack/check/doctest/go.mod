@@ -3,12 +3,10 @@ module k8s.io/sample-controller/hack/check/doctest
 
 go 1.26.0
 
-// new: leave out
 replace k8s.io/sample-controller/hack/learn/variants => ../../learn/variants
 
 require k8s.io/sample-controller/hack/learn/variants v0.0.0-00010101000000-000000000000
 
-// new: end
 replace k8s.io/sample-controller/hack/cluster => ../../cluster
 
 require k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000

@@ -1,8 +1,6 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// new: leave out file: only the tests of make new check another repository.
-
 package doctest
 
 import (

@@ -31,7 +31,7 @@ import (
 type Rule struct {
 	Name        string   // the fault's key in Injected
 	Verbs       []string // RBAC verbs; all if empty
-	Resources   []string // plural, with the subresource, as in "foos/status"; all if empty
+	Resources   []string // plural, with the subresource, as in "deployments/status"; all if empty
 	Nth         int      // only the n-th matching request, counted from 1; all if 0
 	Probability float64  // of each matching request; 0 means all of them
 	Fault       Fault

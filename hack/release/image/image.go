@@ -77,9 +77,8 @@ func newImage(platform v1.Platform, p program) (v1.Image, error) {
 
 func labels(p program) map[string]string {
 	all := map[string]string{
-		"org.opencontainers.image.title":       "sample-controller",
-		"org.opencontainers.image.description": "Manages one nginx Deployment for each Foo.",
-		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.title":    "sample-controller",
+		"org.opencontainers.image.licenses": "Apache-2.0",
 	}
 	if p.version != "" {
 		all["org.opencontainers.image.version"] = p.version

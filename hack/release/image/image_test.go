@@ -79,11 +79,10 @@ func TestPlatforms(t *testing.T) {
 		t.Fatalf("the index has %d images, want %d", len(manifest.Manifests), len(machines))
 	}
 	wantLabels := map[string]string{
-		"org.opencontainers.image.title":       "sample-controller",
-		"org.opencontainers.image.description": "Manages one nginx Deployment for each Foo.",
-		"org.opencontainers.image.licenses":    "Apache-2.0",
-		"org.opencontainers.image.version":     "v0.0.0-20260102030405-" + revision(t, source)[:12],
-		"org.opencontainers.image.revision":    revision(t, source),
+		"org.opencontainers.image.title":    "sample-controller",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.version":  "v0.0.0-20260102030405-" + revision(t, source)[:12],
+		"org.opencontainers.image.revision": revision(t, source),
 	}
 	for _, descriptor := range manifest.Manifests {
 		platform := descriptor.Platform.String()

@@ -25,7 +25,7 @@ var takenKinds = []string{
 
 // TestTakenKinds type-checks the root module, with its tests and its generated code, under the names of such kinds.
 func TestTakenKinds(t *testing.T) {
-	files, err := readFiles(t.Context(), root, true)
+	files, err := readFiles(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}

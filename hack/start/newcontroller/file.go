@@ -30,58 +30,63 @@ type file struct {
 	content []byte
 }
 
-const (
-	// Directories that a new controller does not get: this command, and the benchmark, which compares implementations of Foo.
-	ownDir   = "hack/start/newcontroller"
-	benchDir = "hack/check/bench"
-)
+// onlyHere is what no new controller gets: paths, or beginnings of paths. A line that names one or links to it is left out, too.
+var onlyHere = []string{
+	// Learning, checking and starting.
+	"hack/learn", "hack/check", ownDir, "docs/learn/tutorial", "docs/learn/exercises.md", "hack/simulation/foos/lessons.go",
+	".github/workflows/pages.yaml",
+	// What is only true of this project.
+	"docs/learn/misconceptions.md", "docs/reference/classic.md", "docs/reference/controller-runtime.md", "docs/reference/performance.md",
+	"docs/reference/simulation.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md",
+	// It is about the plural of Foo, which the fake of client-go can guess.
+	"pkg/apis/samplecontroller/v1alpha1/clientset_test.go",
+	// Random walks in the local Kubernetes. Those in the simulation find more.
+	"hack/e2e/random_walk_test.go", "hack/simulation/foos/actions",
+	// Whether the simulated API server is like the real one.
+	"hack/e2e/fidelity", "hack/e2e/testdata",
+	// Older CRDs, of which a new controller has none, and restores of etcd.
+	"hack/e2e/skew_test.go", "hack/e2e/restore_test.go", "hack/cluster/snapshot.go",
+}
 
-var (
-	// onlyHere is what no new controller gets.
-	onlyHere = []string{ownDir, benchDir, "hack/learn/tutorial", "hack/simulation/foos/lessons.go", "hack/learn/zoo"}
-	// onlyFull is what explains controllers, what builds releases, tests of documentation, alerts, older CRDs and restores of etcd, and tests
-	// of what a new controller uses as it is: the tools, and the simulated cluster, in which its own random walks are. Further, what only
-	// these need.
-	onlyFull = []string{
-		".github/workflows/pages.yaml", "hack/check/doctest", "hack/learn/lab", "hack/check/monitoring", "hack/learn/variants", "docs/learn/exercises.md",
-		"hack/cluster/audit_test.go", "hack/cluster/cluster_test.go", "hack/cluster/estimate_test.go", "hack/cluster/export_test.go",
-		"hack/cluster/installed_test.go", "hack/cluster/version_test.go", "hack/cluster/cmd/cluster/main_test.go", "hack/cluster/snapshot.go",
-		"hack/cluster/faults/proxy_test.go", "hack/e2e/fidelity", "hack/e2e/testdata/fidelity.txt", "hack/e2e/restore_test.go",
-		"hack/e2e/random_walk_test.go", "hack/e2e/skew_test.go", "hack/simulation/testdata", "hack/simulation/apiserver/apiserver_test.go",
-		"hack/simulation/apiserver/connection_test.go", "hack/simulation/apiserver/controllers_test.go",
-		"hack/simulation/apiserver/delete_test.go", "hack/simulation/apiserver/managed_test.go", "hack/simulation/apiserver/watch_test.go",
-		"hack/simulation/apiserver/write_test.go", "hack/simulation/controller_test.go", "hack/simulation/judge_past_test.go",
-		"hack/simulation/judges_test.go", "hack/simulation/knowledge_test.go", "hack/simulation/simulation_test.go", "hack/simulation/trial_test.go",
-		"hack/simulation/watchdog_test.go",
-		"hack/release/archive.go", "hack/release/binary.go", "hack/release/bom.go", "hack/release/chart.go", "hack/release/image.go",
-		"hack/release/image/image_test.go", "hack/release/main.go", "hack/release/manifests.go", "hack/release/notes.go",
-		"hack/release/release", "hack/release/source", "docs/reference/releasing.md",
-	}
-)
+// ownDir is the directory of what starts controllers.
+const ownDir = "hack/start"
 
-func omittedPaths(full bool) []string {
-	if full {
-		return slices.Clone(onlyHere)
-	}
-	return slices.Concat(onlyHere, onlyFull)
+// isOnlyHere reports whether no new controller gets a file. Besides onlyHere, these are the tests of the local Kubernetes and of the
+// simulation, which are kept as they are.
+func isOnlyHere(name string) bool {
+	isTest := strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
+	isTested := file{path: name}.isIn("hack/cluster", "hack/simulation/*", "hack/simulation/apiserver", "hack/simulation/testdata")
+	return isTest && isTested || slices.ContainsFunc(onlyHere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // readFiles returns the tracked files that a new controller gets, including generated ones, without what it does not get of them.
-func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
+func readFiles(ctx context.Context, root string) ([]file, error) {
 	if _, err := output(ctx, root, "git", "ls-files", "--error-unmatch", "Makefile"); err != nil {
 		return nil, fmt.Errorf("make new copies what is committed: install git, and run it in a clone of this repository: %s",
 			strings.Join(strings.Fields(err.Error()), " "))
 	}
+	files, err := trackedFiles(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	files = slices.DeleteFunc(files, func(f file) bool { return isOnlyHere(f.path) })
+	for i, f := range files {
+		left, err := omit(f.path, string(f.content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path, err)
+		}
+		files[i].content = []byte(left)
+	}
+	return files, nil
+}
+
+// trackedFiles returns all files of a repository that git tracks.
+func trackedFiles(ctx context.Context, root string) (files []file, err error) {
 	list, err := output(ctx, root, "git", "ls-files", "-z")
 	if err != nil {
 		return nil, err
 	}
-	omitted := omittedPaths(full)
-	var files []file
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {
-		if slices.ContainsFunc(omitted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-			continue
-		}
 		info, err := os.Stat(filepath.Join(root, name))
 		if err != nil {
 			return nil, err
@@ -90,14 +95,7 @@ func readFiles(ctx context.Context, root string, full bool) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if bytes.Contains(content, []byte(omitFile)) {
-			continue
-		}
-		kept, err := omit(string(content), full)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		files = append(files, file{path: name, mode: info.Mode().Perm(), content: []byte(kept)})
+		files = append(files, file{path: name, mode: info.Mode().Perm(), content: content})
 	}
 	return files, nil
 }
@@ -153,40 +151,53 @@ func (f file) renamed(n names) (file, error) {
 	return f, nil
 }
 
-// Markers of what a new controller does not get: a whole file, or the lines between begin and end.
+// Markers of lines that a new controller does not get, and that do not name what it does not get.
 const (
-	omitFile       = "new: leave out file"
-	omitBegin      = "new: leave out"
-	omitUnlessFull = "new: only with FULL=1"
-	omitEnd        = "new: end"
+	omitBegin = "new: leave out"
+	omitEnd   = "new: end"
 )
 
 // groupApproval is the annotation that is required for groups of the Kubernetes project only.
 const groupApproval = "api-approved.kubernetes.io"
 
-// omit returns the text without what a new controller does not get.
-func omit(text string, full bool) (string, error) {
-	omitted := append(omittedPaths(full), groupApproval) // Single lines, marked or not.
-	var kept strings.Builder
-	block, omitting := false, false
+// omit returns the text of a file without what a new controller does not get.
+func omit(name, text string) (string, error) {
+	var left strings.Builder
+	omitting, afterEmpty, afterOmitted := false, false, false
 	for line := range strings.Lines(text) {
-		always, unlessFull, end := strings.Contains(line, omitBegin), strings.Contains(line, omitUnlessFull), strings.Contains(line, omitEnd)
+		begin, end, isEmpty := strings.Contains(line, omitBegin), strings.Contains(line, omitEnd), strings.TrimSpace(line) == ""
 		switch {
-		case always || unlessFull || end:
-			if block != end {
+		case begin || end:
+			if omitting != end {
 				return "", fmt.Errorf("begin and end do not alternate: %q", line)
 			}
-			block, omitting = !end, always || unlessFull && !full
+			omitting, afterOmitted = begin, true
 		case strings.Contains(line, groupApproval) && oldNames.MatchString(line):
 			return "", fmt.Errorf("the annotation must be in a line of its own: %q", line)
-		case !omitting && !slices.ContainsFunc(omitted, func(text string) bool { return strings.Contains(line, text) }):
-			kept.WriteString(line)
+		case omitting || strings.Contains(line, groupApproval) || namesOnlyHere(name, line):
+			afterOmitted = true
+		case isEmpty && afterEmpty && afterOmitted: // One that was between others and what is left out.
+		default:
+			left.WriteString(line)
+			afterEmpty, afterOmitted = isEmpty, false
 		}
 	}
-	if block {
+	if omitting {
 		return "", fmt.Errorf("begin without %q", omitEnd)
 	}
-	return kept.String(), nil
+	return left.String(), nil
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)`)
+
+// namesOnlyHere reports whether a line of a file names what no new controller gets, or links to it.
+func namesOnlyHere(name, line string) bool {
+	for _, target := range link.FindAllStringSubmatch(line, -1) {
+		if isOnlyHere(path.Join(path.Dir(name), target[1])) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(onlyHere, func(prefix string) bool { return strings.Contains(line, prefix) })
 }
 
 var (
@@ -215,7 +226,7 @@ func (n names) rename(text string, identifier bool) (string, error) {
 		between, old := text[end:match[0]], text[match[0]:match[1]]
 		replacement := n.of(old, identifier, text[match[1]:])
 		if trace := traces.FindString(between); trace != "" || replacement == "" && old != "" {
-			return "", fmt.Errorf("no replacement for %q: rephrase it, or add one to %s/file.go", trace+old, ownDir)
+			return "", fmt.Errorf("no replacement for %q: rephrase it, or add one to %s/newcontroller/file.go", trace+old, ownDir)
 		}
 		renamed.WriteString(between)
 		renamed.WriteString(replacement)

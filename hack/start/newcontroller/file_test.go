@@ -70,20 +70,18 @@ func TestRenamed(t *testing.T) {
 }
 
 func TestOmit(t *testing.T) {
-	const text = "1\n# new: leave out\n2\n# new: end\n3\n# new: only with FULL=1\n4\n# new: end\nhack/newcontroller\n5\n"
-	for full, want := range map[bool]string{false: "1\n3\n5\n", true: "1\n3\n4\n5\n"} {
-		if got, err := omit(text, full); got != want || err != nil {
-			t.Errorf("omit(full = %v) = %q, %v, want %q", full, got, err, want)
-		}
+	const text = "1\n# new: leave out\n2\n# new: end\n3\nsee hack/start/newcontroller\n4\n\n[link](../learn/tutorial/a.md#b)\n\n[5](b.md)\n\n\n"
+	if got, err := omit("docs/reference/a.md", text); got != "1\n3\n4\n\n[5](b.md)\n\n\n" || err != nil {
+		t.Errorf("omit() = %q, %v, want what is not left out", got, err)
 	}
 	for text, want := range map[string]string{
-		"new: leave out\n":                        "without",
-		"new: end\n":                              "alternate",
-		"new: end\nnew: leave out\n":              "alternate",
-		"new: leave out\nnew: only with FULL=1\n": "alternate",
-		"foo: {" + groupApproval + ": a}\n":       "line of its own",
+		"new: leave out\n":                  "without",
+		"new: end\n":                        "alternate",
+		"new: end\nnew: leave out\n":        "alternate",
+		"new: leave out\nnew: leave out\n":  "alternate",
+		"foo: {" + groupApproval + ": a}\n": "line of its own",
 	} {
-		_, err := omit(text, true)
+		_, err := omit("a.md", text)
 		wantOneLine(t, err, want)
 	}
 }

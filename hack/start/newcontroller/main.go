@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,7 +20,6 @@ func main() {
 	group := flag.String("group", "", "API `group`, a domain that you own")
 	kind := flag.String("kind", "", "`kind` in CamelCase")
 	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
-	full := flag.Bool("full", false, "also include the lab, and the tests of the documentation, the alerts and the tools")
 	isUpdate := flag.Bool("update", false, "bring the repository in -dir, which was created before, up to date")
 	flag.Parse()
 
@@ -28,9 +28,8 @@ func main() {
 	var err error
 	if *isUpdate {
 		err = update(ctx, ".", *dir, os.Stdout)
-	} else if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural, *full}); err == nil {
-		fmt.Printf("Created %[1]s. Next steps:\n  cd %[1]s\n  make run\n"+
-			"To own something other than a Deployment, follow docs/learn/replace-the-deployment.md there.\n", *dir)
+	} else if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural}); err == nil {
+		err = introduce(ctx, *dir, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
@@ -41,7 +40,23 @@ func main() {
 // input is what the user decides.
 type input struct {
 	module, group, kind, plural string
-	full                        bool
+}
+
+// introduce prints whose the parts of a new repository are, and what is next.
+func introduce(ctx context.Context, dir string, out io.Writer) error {
+	files, err := trackedFiles(ctx, dir)
+	if err != nil {
+		return err
+	}
+	l := countLines(files)
+	_, err = fmt.Fprintf(out, `Created %[1]s with %[2]d files. Lines of code: %[3]d are yours, %[4]d are kept up to date by UPDATE=1, and
+%[5]d are generated. Its README.md says which folders are whose. Next steps:
+  cd %[1]s
+  make run
+To own something other than a Deployment, follow docs/learn/replace-the-deployment.md there. To do without superseded
+Deployments, follow docs/learn/leave-out-the-rename.md.
+`, dir, len(files), l.yours, l.kept, l.generated)
+	return err
 }
 
 // run creates the new repository in dir from the repository in root. All input is validated before anything is written, and a
@@ -51,7 +66,7 @@ func run(ctx context.Context, root, dir string, in input) error {
 	if err != nil {
 		return err
 	}
-	files, err := readFiles(ctx, root, in.full)
+	files, err := readFiles(ctx, root)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,11 +39,11 @@ func TestReadme(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), arguments[1])
 	command(t, root, "make", append([]string{"new", "DIR=" + dir}, strings.Fields(arguments[2])...)...)
-	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/check/monitoring|hack/learn/variants|test-variants|mutants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|observed\.go|make release|releasing|image_test|fidelity|IsTrue|RandomWalks|exercises\.md|why\.md|FULL=1`)
-	for name, content := range trackedFiles(t, dir) {
+	leftOut := regexp.MustCompile(`(?i)\blab\b|doctest|test-docs|hack/check/monitoring|hack/learn/variants|test-variants|mutants|test-cluster|restore_test|RestoredEtcd|skew_test|snapshot\.go|fidelity|IsTrue|RandomWalks|exercises\.md|misconceptions`)
+	for name, content := range textFiles(t, dir) {
 		for line := range strings.Lines(name + "\n" + content) {
 			if leftOut.MatchString(line) {
-				t.Errorf("%s refers to what is only there with FULL=1: %s", name, line)
+				t.Errorf("%s refers to what is left out: %s", name, line)
 			}
 		}
 	}
@@ -50,50 +51,75 @@ func TestReadme(t *testing.T) {
 	if err != nil || len(broken) > 0 {
 		t.Errorf("broken links: %q, %v", broken, err)
 	}
-	checkNew(t, dir)
+	useLocalKubernetes(t)
+	makeRun(t, dir)
 	command(t, dir, "make", "test-release", "image")
 }
 
+// TestUnusualNames creates a controller with unusual names, tests it as its author would, and follows the exercises.
 func TestUnusualNames(t *testing.T) {
 	setIdentity(t)
 	dir := filepath.Join(t.TempDir(), "index-controller")
-	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural, true}); err != nil {
+	if err := run(t.Context(), root, dir, input{newModule, newGroup, newKind, newPlural}); err != nil {
 		t.Fatal(err)
 	}
-	checkNew(t, dir)
-	command(t, dir, "make", "test-monitoring")
-	command(t, filepath.Join(dir, "hack/check/doctest"), "go", "test", "-run", "TestLinks|TestReferences|TestPortability", ".")
+	if status := command(t, dir, "git", "status", "--short"); status != "" {
+		t.Errorf("not committed:\n%s", status)
+	}
+	checkTraces(t, dir)
+	useLocalKubernetes(t)
+	makeRun(t, dir)
+	command(t, dir, "make", "test", "lint", "verify-modules")
+	if version := command(t, dir, ".build/bin/index-controller", "-version"); !strings.HasPrefix(version, "index-controller ") {
+		t.Errorf("-version printed %q", version)
+	}
 
-	for _, paths := range doctest.Exercises {
+	for _, paths := range append(doctest.Exercises, []string{leaveOutTheRename}) {
 		if err := doctest.ApplyExercises(dir, paths); err != nil {
 			t.Fatal(err)
 		}
 		command(t, dir, "make", "generate")
 		command(t, dir, "go", "vet", "./...")
+		if slices.Contains(paths, leaveOutTheRename) {
+			checkRenameIsLeftOut(t, dir)
+		}
 		command(t, dir, "go", "test", "-vet=off", ".", "./pkg/...")
 		command(t, dir, "git", "reset", "--quiet", "--hard")
 		command(t, dir, "git", "clean", "--quiet", "--force", "-d")
 	}
 }
 
-// checkNew runs and tests a new controller, as its author would.
-func checkNew(t *testing.T, dir string) {
+// leaveOutTheRename are exercises for a new controller only: here, the tutorial needs what they leave out.
+const leaveOutTheRename = "docs/learn/leave-out-the-rename.md"
+
+// checkRenameIsLeftOut fails unless the page says how many lines less there are, the end-to-end tests compile, and nothing is left of the rename.
+func checkRenameIsLeftOut(t *testing.T, dir string) {
 	t.Helper()
-	if status := command(t, dir, "git", "status", "--short"); status != "" {
-		t.Errorf("not committed:\n%s", status)
+	command(t, dir, "go", "-C", "hack/e2e", "vet", ".")
+	lines := 0
+	for line := range strings.Lines(command(t, dir, "git", "diff", "--numstat", "--", ":!*zz_generated*", ":!pkg/generated", ":!*crd.yaml")) {
+		var added, removed int
+		if _, err := fmt.Sscan(line, &added, &removed); err != nil {
+			t.Fatal(err)
+		}
+		lines += removed - added
 	}
-	checkTraces(t, dir)
+	if want := fmt.Sprintf("%d lines less", lines); !strings.Contains(strings.Join(strings.Fields(read(t, dir, leaveOutTheRename)), " "), want) {
+		t.Errorf("%s does not say %q", leaveOutTheRename, want)
+	}
+	if left, _ := exec.Command("git", "-C", dir, "grep", "-niE", "supersede|prune|takes?over", "--", "*.go", "artifacts", ":!hack/simulation/apiserver").Output(); len(left) > 0 {
+		t.Errorf("left of the rename:\n%s", left)
+	}
+}
+
+// useLocalKubernetes makes new controllers use the local Kubernetes of this repository, which is the same, and is not built again.
+func useLocalKubernetes(t *testing.T) {
+	t.Helper()
 	built, err := filepath.Abs(root + "/.build/bin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBEBUILDER_ASSETS", built) // The local Kubernetes is the same, and is not built again.
-	makeRun(t, dir)
-	command(t, dir, "make", "test", "lint", "verify-modules")
-	name := filepath.Base(dir)
-	if version := command(t, dir, ".build/bin/"+name, "-version"); !strings.HasPrefix(version, name+" ") {
-		t.Errorf("-version printed %q", version)
-	}
+	t.Setenv("KUBEBUILDER_ASSETS", built)
 }
 
 // makeRun runs make run until the Deployment of the example is available, and then interrupts it like Ctrl-C.
@@ -128,21 +154,20 @@ func makeRun(t *testing.T, dir string) {
 	}
 }
 
-// trackedFiles returns the contents of all tracked files except checksums.
-func trackedFiles(t *testing.T, dir string) map[string]string {
+// textFiles returns the contents of all tracked files except checksums.
+func textFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files := map[string]string{}
-	for name := range strings.FieldsSeq(command(t, dir, "git", "ls-files")) {
-		if filepath.Ext(name) == ".sum" {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = string(content)
+	files, err := trackedFiles(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return files
+	contents := map[string]string{}
+	for _, f := range files {
+		if filepath.Ext(f.path) != ".sum" {
+			contents[f.path] = string(f.content)
+		}
+	}
+	return contents
 }
 
 // checkTraces fails if an old name is left anywhere but in one line of the README. It ignores checksums and, in
@@ -151,7 +176,7 @@ func checkTraces(t *testing.T, dir string) {
 	t.Helper()
 	trace := regexp.MustCompile(`(?i)foo|sample`)
 	provenance := 0
-	for name, content := range trackedFiles(t, dir) {
+	for name, content := range textFiles(t, dir) {
 		if name == "pkg/generated/openapi/zz_generated.openapi.go" {
 			continue
 		}
@@ -198,7 +223,7 @@ func TestInvalidInput(t *testing.T) {
 		"test file":                    {parent + "/new", newModule, newGroup, "Test", "", "as a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural, false}), test.want)
+			wantOneLine(t, run(t.Context(), root, test.dir, input{test.module, test.group, test.kind, test.plural}), test.want)
 		})
 	}
 	if got := command(t, parent, "ls", "-A"); got != "file\nfull\n" {
@@ -211,7 +236,7 @@ func TestWithoutGit(t *testing.T) {
 	setIdentity(t)
 	copied := t.TempDir()
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(copied))
-	in := input{newModule, newGroup, newKind, newPlural, false}
+	in := input{newModule, newGroup, newKind, newPlural}
 	wantOneLine(t, run(t.Context(), copied, filepath.Join(t.TempDir(), "new"), in), "clone of this repository")
 	t.Setenv("PATH", copied)
 	wantOneLine(t, run(t.Context(), root, filepath.Join(t.TempDir(), "new"), in), "install git")

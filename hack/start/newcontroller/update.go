@@ -17,12 +17,8 @@ import (
 const originPath = ".origin"
 
 func originFile(commit string, in input) file {
-	full := ""
-	if in.full {
-		full = "1"
-	}
-	return file{path: originPath, mode: 0o644, content: fmt.Appendf(nil, "COMMIT=%s\nMODULE=%s\nGROUP=%s\nKIND=%s\nPLURAL=%s\nFULL=%s\n",
-		commit, in.module, in.group, in.kind, in.plural, full)}
+	return file{path: originPath, mode: 0o644, content: fmt.Appendf(nil, "COMMIT=%s\nMODULE=%s\nGROUP=%s\nKIND=%s\nPLURAL=%s\n",
+		commit, in.module, in.group, in.kind, in.plural)}
 }
 
 // readOrigin returns the commit and the arguments of make new that a repository was created with.
@@ -36,16 +32,16 @@ func readOrigin(dir string) (commit string, in input, err error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		values[name] = value
 	}
-	in = input{values["MODULE"], values["GROUP"], values["KIND"], values["PLURAL"], values["FULL"] != ""}
+	in = input{values["MODULE"], values["GROUP"], values["KIND"], values["PLURAL"]}
 	return values["COMMIT"], in, nil
 }
 
-// yours are the files of a new controller that its author edits.
-var yours = []string{"controller.go", "main.go", "pkg/apis", "artifacts/install/base/rbac.yaml", "artifacts/chart/templates/rbac.yaml"}
+// reviewed are the files whose changes an update shows: those that define a controller.
+var reviewed = []string{"controller.go", "main.go", "pkg/apis", "artifacts/install/base/rbac.yaml", "artifacts/chart/templates/rbac.yaml"}
 
 // update merges what has changed since a repository was created into its working tree, as git cherry-pick does: the change is the
-// difference between the repository as make new created it and as it would create it now. It commits nothing, and shows the changes
-// to the files that the author edits.
+// difference between the repository as make new created it and as it would create it now. What is kept is overwritten. It commits nothing,
+// and shows the changes to the files that define the controller.
 func update(ctx context.Context, root, dir string, out io.Writer) error {
 	commit, in, err := readOrigin(dir)
 	if err != nil {
@@ -75,30 +71,57 @@ func update(ctx context.Context, root, dir string, out io.Writer) error {
 	if _, err := output(ctx, dir, "git", "fetch", "--quiet", "--no-tags", old, "HEAD"); err != nil {
 		return err
 	}
-	_, pickErr := output(ctx, dir, "git", "cherry-pick", "--no-commit", "FETCH_HEAD")
-	conflicts, err := output(ctx, dir, "git", "diff", "--name-only", "--diff-filter=U")
+	edited, err := gitKept(ctx, dir, "diff", "--name-only", "--no-renames", "FETCH_HEAD~", "HEAD")
 	if err != nil {
 		return err
 	}
-	if pickErr != nil && conflicts == "" {
-		return pickErr
-	}
-	// It conflicts in a repository that is older than this file, and was given one by hand.
-	if _, err := output(ctx, dir, "git", "checkout", "FETCH_HEAD", "--", originPath); err != nil {
+	_, pickErr := output(ctx, dir, "git", "cherry-pick", "--no-commit", "FETCH_HEAD")
+	before, err := conflicts(ctx, dir)
+	if err != nil {
 		return err
 	}
-	conflicts = strings.Replace(conflicts, originPath+"\n", "", 1)
-	diff, err := output(ctx, dir, "git", append([]string{"diff", "HEAD", "--"}, yours...)...)
+	if pickErr != nil && before == "" {
+		return pickErr
+	}
+	if err := overwriteKept(ctx, dir); err != nil {
+		return err
+	}
+	left, err := conflicts(ctx, dir)
+	if err != nil {
+		return err
+	}
+	diff, err := output(ctx, dir, "git", append([]string{"diff", "HEAD", "--"}, reviewed...)...)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(out, diff)
-	if conflicts != "" {
-		fmt.Fprintf(out, "\nResolve the conflicts in:\n%s", conflicts)
+	if edited != "" {
+		fmt.Fprintf(out, "\nOverwritten, because these files are kept, and were edited:\n%s", edited)
 	}
-	fmt.Fprintf(out, "\nUpdated %s from %.12s, without a commit. What has changed in the files that you edit is shown above.\n"+
+	if left != "" {
+		fmt.Fprintf(out, "\nResolve the conflicts in:\n%s", left)
+	}
+	fmt.Fprintf(out, "\nUpdated %s from %.12s, without a commit. What has changed in the files that define the controller is shown above.\n"+
 		"Run make generate test, and commit; git reset --hard undoes the update.\n", dir, commit)
 	return nil
+}
+
+// conflicts returns the files with conflicts.
+func conflicts(ctx context.Context, dir string) (string, error) {
+	return output(ctx, dir, "git", "diff", "--name-only", "--diff-filter=U")
+}
+
+// overwriteKept replaces what is kept by that of the fetched repository.
+func overwriteKept(ctx context.Context, dir string) error {
+	if _, err := gitKept(ctx, dir, "rm", "-r", "--force", "--quiet", "--ignore-unmatch"); err != nil {
+		return err
+	}
+	if _, err := gitKept(ctx, dir, "checkout", "FETCH_HEAD"); err != nil {
+		return err
+	}
+	// The origin conflicts in a repository that is older than this file, and was given one by hand.
+	_, err := output(ctx, dir, "git", "checkout", "FETCH_HEAD", "--", originPath, keptPath)
+	return err
 }
 
 // recreate creates the repository again as it was created from a commit, by the code of that commit. origin is the file with the

@@ -15,7 +15,7 @@ func TestUpdate(t *testing.T) {
 	setIdentity(t)
 	source, dir := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "index-controller")
 	command(t, root, "git", "clone", "--quiet", ".", source)
-	if err := run(t.Context(), source, dir, input{newModule, newGroup, newKind, newPlural, false}); err != nil {
+	if err := run(t.Context(), source, dir, input{newModule, newGroup, newKind, newPlural}); err != nil {
 		t.Fatal(err)
 	}
 	change(t, dir, "controller.go", "// FieldManager is", "// The author's.\n\t// FieldManager is")

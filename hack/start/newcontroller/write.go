@@ -88,16 +88,21 @@ func write(ctx context.Context, root, dir string, files []file, n names, in inpu
 		}
 	}
 	for _, command := range [][]string{
+		{"git", "init", "--quiet", "--template="}, // No sample hooks.
 		{"hack/update-codegen.sh"},
 		{"go", "-C", "hack/e2e", "mod", "tidy"}, // Tests that are left out need more modules.
-		{"go", "-C", "hack/release", "mod", "tidy"},
-		{"git", "init", "--quiet", "--template="}, // No sample hooks.
 		{"git", "add", "--all"},
-		{"git", "commit", "--quiet", "--message", fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, short)},
 	} {
 		if _, err := output(ctx, staging, command[0], command[1:]...); err != nil {
 			return err
 		}
+	}
+	if err := writeKept(ctx, staging); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("Create %s\n\nCopied from sample-controller at %s, with new names.", n.name, short)
+	if _, err := output(ctx, staging, "git", "commit", "--quiet", "--message", message); err != nil {
+		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

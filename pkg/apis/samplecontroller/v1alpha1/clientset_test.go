@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The fake of client-go supports apply only for kinds whose plural it can guess. new: leave out file
+// The fake of client-go supports apply only for kinds whose plural it can guess.
 
 package v1alpha1_test
 

@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package options
+package kubeconfig
 
 import (
 	"encoding/base64"
@@ -31,7 +31,7 @@ func writeKubeconfig(t *testing.T, name, server, namespace string) string {
 	return path
 }
 
-func TestClientConfig(t *testing.T) {
+func TestLoad(t *testing.T) {
 	first := writeKubeconfig(t, "first", "https://first:6443", "apps")
 	second := writeKubeconfig(t, "second", "https://second:6443", "")
 	odd := writeKubeconfig(t, "odd"+string(filepath.ListSeparator)+"name", "https://odd:6443", "")
@@ -53,12 +53,12 @@ func TestClientConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
 			t.Setenv("KUBERNETES_SERVICE_HOST", "") // The test may run in a Pod.
-			config, namespace, err := (&Options{Kubeconfig: test.kubeconfig, Master: test.master}).ClientConfig()
+			config, namespace, err := Load(test.kubeconfig, test.master)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if config.Host != test.wantHost || namespace != test.wantNamespace || config.QPS != -1 || config.RateLimiter != nil || !config.DisableCompression {
-				t.Errorf("ClientConfig() = %s, %s, QPS %v, %v, compression disabled %t, want %s, %s, QPS -1, true",
+				t.Errorf("Load() = %s, %s, QPS %v, %v, compression disabled %t, want %s, %s, QPS -1, true",
 					config.Host, namespace, config.QPS, config.RateLimiter, config.DisableCompression, test.wantHost, test.wantNamespace)
 			}
 		})
@@ -66,7 +66,7 @@ func TestClientConfig(t *testing.T) {
 }
 
 // Whoever gives a kubeconfig never works in another cluster, nor as another user.
-func TestClientConfigErrors(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	good := writeKubeconfig(t, "good", "https://good:6443", "")
 	content, err := os.ReadFile(good)
 	if err != nil {
@@ -117,13 +117,13 @@ func TestClientConfigErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", test.environment)
 			t.Setenv("KUBERNETES_SERVICE_HOST", "")
-			config, _, err := (&Options{Kubeconfig: test.kubeconfig, Master: test.master}).ClientConfig()
+			config, _, err := Load(test.kubeconfig, test.master)
 			if err == nil {
-				t.Fatalf("ClientConfig() = %s, want an error with %q", config.Host, test.want)
+				t.Fatalf("Load() = %s, want an error with %q", config.Host, test.want)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("ClientConfig() = %v, want %q", err, want)
+					t.Errorf("Load() = %v, want %q", err, want)
 				}
 			}
 		})
@@ -147,7 +147,7 @@ func TestOIDC(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, _, err := (&Options{Kubeconfig: kubeconfig}).ClientConfig()
+	config, _, err := Load(kubeconfig, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestContentTypes(t *testing.T) {
 		fmt.Fprint(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1"}`)
 	}))
 	defer server.Close()
-	config, _, err := (&Options{Master: server.URL}).ClientConfig()
+	config, _, err := Load("", server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,12 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package control
+// Package consistency keeps a sync from acting on caches that are older than what the controller has written.
+package consistency
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +20,9 @@ import (
 
 	"k8s.io/sample-controller/pkg/metrics"
 )
+
+// ErrStale means that a cache is older than the known state of the API server: a sync must not act on it.
+var ErrStale = errors.New("the cache is stale")
 
 // staleCacheTimeout bounds how long a cache may be older than a write. After it the write is assumed lost,
 // because etcd was restored from an older snapshot. Preconditions still protect what is written then.
@@ -56,8 +61,8 @@ func NewConsistencyStore(logger klog.Logger) *ConsistencyStore {
 	return &ConsistencyStore{stores: map[schema.GroupResource]cache.Store{}, writes: map[cache.ObjectName][]write{}}
 }
 
-// add adds the cache that has to reach the writes to a resource.
-func (s *ConsistencyStore) add(resource schema.GroupResource, cached cache.Store) {
+// Add adds the cache that has to reach the writes to a resource.
+func (s *ConsistencyStore) Add(resource schema.GroupResource, cached cache.Store) {
 	s.stores[resource] = cached
 	metrics.StaleSyncSkips.WithLabelValues(resource.Group, resource.Resource) // The series starts at 0.
 }

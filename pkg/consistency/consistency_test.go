@@ -1,7 +1,7 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package control
+package consistency
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ import (
 )
 
 var (
-	foos        = schema.GroupResource{Group: "samplecontroller.k8s.io", Resource: "foos"}
+	owners      = schema.GroupResource{Group: "example.com", Resource: "owners"}
 	deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
-	owner       = cache.NewObjectName("default", "example-foo")
+	owner       = cache.NewObjectName("default", "example")
 )
 
 // fakeCache is a cache that has reached a resourceVersion.
@@ -34,12 +34,12 @@ type fakeCache struct {
 
 func (c *fakeCache) LastStoreSyncResourceVersion() string { return c.at }
 
-func newTestStore(foosAt, deploymentsAt string) (store *ConsistencyStore, foosCache, deploymentsCache *fakeCache) {
-	foosCache, deploymentsCache = &fakeCache{at: foosAt}, &fakeCache{at: deploymentsAt}
+func newTestStore(ownersAt, deploymentsAt string) (store *ConsistencyStore, ownersCache, deploymentsCache *fakeCache) {
+	ownersCache, deploymentsCache = &fakeCache{at: ownersAt}, &fakeCache{at: deploymentsAt}
 	store = NewConsistencyStore(klog.Background())
-	store.add(foos, foosCache)
-	store.add(deployments, deploymentsCache)
-	return store, foosCache, deploymentsCache
+	store.Add(owners, ownersCache)
+	store.Add(deployments, deploymentsCache)
+	return store, ownersCache, deploymentsCache
 }
 
 func TestEnsureReady(t *testing.T) {
@@ -48,27 +48,27 @@ func TestEnsureReady(t *testing.T) {
 		resourceVersion string
 	}
 	for name, test := range map[string]struct {
-		foosAt, deploymentsAt string
-		writes                []write
-		want                  error
+		ownersAt, deploymentsAt string
+		writes                  []write
+		want                    error
 	}{
-		"no write":                     {foosAt: "1", deploymentsAt: "1"},
-		"older than the write":         {foosAt: "99", deploymentsAt: "1000", writes: []write{{foos, "100"}}, want: ErrStale},
-		"at the write":                 {foosAt: "100", deploymentsAt: "1", writes: []write{{foos, "100"}}},
-		"newer than the write":         {foosAt: "101", deploymentsAt: "1", writes: []write{{foos, "100"}}},
-		"older than the last write":    {foosAt: "100", deploymentsAt: "1", writes: []write{{foos, "100"}, {foos, "102"}}, want: ErrStale},
-		"one of two caches stale":      {foosAt: "100", deploymentsAt: "99", writes: []write{{foos, "100"}, {deployments, "100"}}, want: ErrStale},
-		"the other of two":             {foosAt: "99", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}, want: ErrStale},
-		"both caches new enough":       {foosAt: "100", deploymentsAt: "100", writes: []write{{foos, "100"}, {deployments, "100"}}},
-		"longer number is newer":       {foosAt: "999", deploymentsAt: "1", writes: []write{{foos, "1000"}}, want: ErrStale},
-		"unknown version of the cache": {foosAt: "", deploymentsAt: "1", writes: []write{{foos, "100"}}, want: ErrStale},
-		"unknown version of the write": {foosAt: "1", deploymentsAt: "1", writes: []write{{foos, ""}}},
-		"both versions unknown":        {foosAt: "", deploymentsAt: "1", writes: []write{{foos, ""}}},
-		"version is no number":         {foosAt: "a", deploymentsAt: "1", writes: []write{{foos, "100"}}},
+		"no write":                     {ownersAt: "1", deploymentsAt: "1"},
+		"older than the write":         {ownersAt: "99", deploymentsAt: "1000", writes: []write{{owners, "100"}}, want: ErrStale},
+		"at the write":                 {ownersAt: "100", deploymentsAt: "1", writes: []write{{owners, "100"}}},
+		"newer than the write":         {ownersAt: "101", deploymentsAt: "1", writes: []write{{owners, "100"}}},
+		"older than the last write":    {ownersAt: "100", deploymentsAt: "1", writes: []write{{owners, "100"}, {owners, "102"}}, want: ErrStale},
+		"one of two caches stale":      {ownersAt: "100", deploymentsAt: "99", writes: []write{{owners, "100"}, {deployments, "100"}}, want: ErrStale},
+		"the other of two":             {ownersAt: "99", deploymentsAt: "100", writes: []write{{owners, "100"}, {deployments, "100"}}, want: ErrStale},
+		"both caches new enough":       {ownersAt: "100", deploymentsAt: "100", writes: []write{{owners, "100"}, {deployments, "100"}}},
+		"longer number is newer":       {ownersAt: "999", deploymentsAt: "1", writes: []write{{owners, "1000"}}, want: ErrStale},
+		"unknown version of the cache": {ownersAt: "", deploymentsAt: "1", writes: []write{{owners, "100"}}, want: ErrStale},
+		"unknown version of the write": {ownersAt: "1", deploymentsAt: "1", writes: []write{{owners, ""}}},
+		"both versions unknown":        {ownersAt: "", deploymentsAt: "1", writes: []write{{owners, ""}}},
+		"version is no number":         {ownersAt: "a", deploymentsAt: "1", writes: []write{{owners, "100"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, _, _ := newTestStore(test.foosAt, test.deploymentsAt)
-			store.WroteAt(cache.NewObjectName("default", "another-foo"), foos, "5000")
+			store, _, _ := newTestStore(test.ownersAt, test.deploymentsAt)
+			store.WroteAt(cache.NewObjectName("default", "another"), owners, "5000")
 			for _, write := range test.writes {
 				store.WroteAt(owner, write.resource, write.resourceVersion)
 			}
@@ -80,23 +80,23 @@ func TestEnsureReady(t *testing.T) {
 }
 
 func TestEnsureReadyAfterCatchingUp(t *testing.T) {
-	store, foosCache, _ := newTestStore("9", "9")
-	store.WroteAt(owner, foos, "10")
+	store, ownersCache, _ := newTestStore("9", "9")
+	store.WroteAt(owner, owners, "10")
 	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 		t.Errorf("EnsureReady() = %v while the cache is stale, want %v", err, ErrStale)
 	}
-	foosCache.at = "10"
+	ownersCache.at = "10"
 	if err := store.EnsureReady(owner); err != nil {
 		t.Errorf("EnsureReady() = %v once the cache has caught up", err)
 	}
-	foosCache.at = "9" // etcd was restored from a snapshot.
+	ownersCache.at = "9" // etcd was restored from a snapshot.
 	if err := store.EnsureReady(owner); err != nil {
 		t.Errorf("EnsureReady() = %v for a write that the cache has had", err)
 	}
 	if len(store.writes) != 0 {
 		t.Errorf("writes = %v once the cache has caught up, want none", store.writes)
 	}
-	store.WroteAt(owner, foos, "11")
+	store.WroteAt(owner, owners, "11")
 	if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 		t.Errorf("EnsureReady() = %v after another write, want %v", err, ErrStale)
 	}
@@ -105,7 +105,7 @@ func TestEnsureReadyAfterCatchingUp(t *testing.T) {
 func TestStaleCacheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // The bubble's clock is fake: a sleep advances it, and takes no time.
 		store, _, _ := newTestStore("9", "9")
-		store.WroteAt(owner, foos, "10")
+		store.WroteAt(owner, owners, "10")
 		time.Sleep(staleCacheTimeout - time.Nanosecond) // By the fake clock of the bubble.
 		if err := store.EnsureReady(owner); !errors.Is(err, ErrStale) {
 			t.Errorf("EnsureReady() = %v just before the timeout, want %v", err, ErrStale)
@@ -153,7 +153,7 @@ func TestStaleSyncSkips(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := skips()
-	if _, hasFoos := before["samplecontroller.k8s.io/foos"]; !hasFoos || after["samplecontroller.k8s.io/foos"] != before["samplecontroller.k8s.io/foos"] ||
+	if _, hasOwners := before["example.com/owners"]; !hasOwners || after["example.com/owners"] != before["example.com/owners"] ||
 		after["apps/deployments"] != before["apps/deployments"]+1 {
 		t.Errorf("skips = %v, before %v, want one more of deployments", after, before)
 	}
@@ -162,16 +162,16 @@ func TestStaleSyncSkips(t *testing.T) {
 // An owner is missed if the cache has reached a write of what it owns, and no sync has followed.
 func TestMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, foosCache, deploymentsCache := newTestStore("1", "1")
+		store, ownersCache, deploymentsCache := newTestStore("1", "1")
 		verifyMissed := func(when string, want ...cache.ObjectName) {
 			t.Helper()
-			if got := store.Missed(foos); !slices.Equal(got, want) {
+			if got := store.Missed(owners); !slices.Equal(got, want) {
 				t.Errorf("%s: Missed() = %v, want %v", when, got, want)
 			}
 		}
 		store.WroteAt(owner, deployments, "2")
-		store.WroteAt(cache.NewObjectName("default", "status"), foos, "3")
-		foosCache.at = "3"
+		store.WroteAt(cache.NewObjectName("default", "status"), owners, "3")
+		ownersCache.at = "3"
 		time.Sleep(missedDelay)
 		verifyMissed("stale cache")
 		deploymentsCache.at = "2"
