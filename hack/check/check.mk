@@ -26,6 +26,11 @@ test-docs: cluster ## Test the links, references and commands in the documentati
 test-monitoring: ## Test the alerts and the dashboard on recorded metrics, and what the kustomize components render to.
 	go -C hack/check/monitoring test -count=1 ./...
 
+# Not in MODULES: linting it would analyze all of Kubernetes.
+.PHONY: test-others
+test-others: cluster ## Walk with controllers that others wrote, and make on the local Kubernetes what they break.
+	go -C hack/check/others test -vet=off -count=1 -timeout 1h ./...
+
 .PHONY: record-metrics
 record-metrics: cluster build ## Record the metrics that the alerts are tested on, on a local Kubernetes.
 	go -C hack/check/monitoring run ./record

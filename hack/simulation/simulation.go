@@ -39,7 +39,7 @@ type Config struct {
 	Serial         bool          // The program has global state: one walk runs at a time.
 	// Without are the built-in controllers that do not run, because the program is one of them.
 	Without []apiserver.Controller
-	// Validate is what validating webhooks, and the rules of CRDs in CEL, which are not evaluated, deny. found is nil if the object is to be
+	// Validate is what validating webhooks deny, and those rules of CRDs in CEL that are not evaluated. found is nil if the object is to be
 	// created. It must not change anything, and may be nil.
 	Validate func(o, found *apiserver.Object) error
 	// Exempt are the promises that the program does not make, and Strict the strict ones that it makes.

@@ -93,8 +93,8 @@ func CertManager(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// hosts are the transports of clusters, by a host name that each process has for its own. cert-manager makes its clients itself, and has no option
-// for their transport: without TLS, it is http.DefaultTransport.
+// hosts are the transports of clusters, by a host name that each process has for its own. cert-manager makes its clients itself, and has no
+// option for their transport: without TLS, it is http.DefaultTransport.
 type hosts struct {
 	sync.Map
 	count atomic.Int64

@@ -22,8 +22,9 @@ func jobConfig() simulation.Config {
 		Without: []apiserver.Controller{apiserver.JobController},
 		Exempt: exempt(
 			simulation.OwnObjects, // It adopts Pods that it selects, and releases those that it does not select any more.
-			simulation.Silence,    // A Pod that has failed is replaced after a pause that grows to ten minutes.
-			simulation.Deletion,   // A Job that is deleted waits for a Pod that it does not select any more: TestKnown.
+			// A Pod that has failed is replaced after a pause that grows to ten minutes. What the controller does not see, it awaits for five.
+			simulation.Silence,
+			simulation.Deletion, // A Job that is deleted waits for a Pod that it does not select any more: TestKnown.
 		),
 		ByDesign: func(o *apiserver.Object, _ []*apiserver.Object) bool {
 			dropHistory(o)

@@ -25,6 +25,7 @@ func replicaSetConfig() simulation.Config {
 		Without: []apiserver.Controller{apiserver.ReplicaSetController},
 		Exempt: exempt(
 			simulation.OwnObjects, // It adopts Pods that it selects, and releases those that it does not select any more.
+			simulation.Silence,    // What it has created or deleted, and does not see, it awaits for five minutes.
 			// After a conflict, it writes the status that it has computed from an older ReplicaSet, perhaps for another one of its name: TestKnown.
 			simulation.Generations, simulation.TransitionTimes,
 			simulation.BoundedWork,  // For a ReplicaSet that it does not know to be deleted, it creates Pods as fast as they are deleted: TestKnown.

@@ -85,8 +85,12 @@ func (s *Server) parsePath(r *Request, path string) error {
 
 // parseBody reads the body, which must be JSON, protobuf of a built-in kind, or YAML for server-side apply.
 func (r *Request) parseBody(httpRequest *http.Request) (err error) {
-	if accept := httpRequest.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
+	accept := httpRequest.Header.Get("Accept")
+	if accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 		return StatusError(http.StatusNotAcceptable, "not simulated: responses of type "+accept+"; use application/json")
+	}
+	if r.Verb == "watch" && strings.Contains(accept, "as=PartialObjectMetadata") { // Other responses may have more.
+		return StatusError(http.StatusNotAcceptable, "not simulated: events with metadata alone; use application/json")
 	}
 	if httpRequest.Body == nil {
 		return nil
