@@ -35,7 +35,7 @@ export class Detail {
       this.selected && !this.selected.seq && !this.selected.key &&
         element("dl", {}, (about.arrows || []).map(([arrow, text]) => [element("dt", {}, arrow), element("dd", {}, text)])),
       step && this.aboutStep(state, step),
-      element("h3", {}, "Glossary"),
+      terms.length > 0 && element("h3", {}, "Glossary"),
       element("div", { className: "terms" }, terms.map((name) => element("button", { "aria-pressed": String(name === term), onclick: () => this.showTerm(name) }, name))),
       term && glossary.terms[term].map((part) => part.cloneNode(true)));
   }
