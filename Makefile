@@ -55,7 +55,7 @@ test-unit: ## Run the unit tests.
 .PHONY: test-simulation
 test-simulation: ## Run probes, trials and WALKS=60 random walks with faults in simulated clusters, beginning with SEED=1.
 	go test -vet=off $(RACE) -run='TestSimulation/^walks$$' . -walks=5
-	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),60) -seed=$(or $(SEED),1)
+	go test -vet=off -timeout=1h -run=TestSimulation . -walks=$(or $(WALKS),60) -seed=$(or $(SEED),1) -record=.build/stories
 
 .PHONY: test-release
 test-release: ## Test what a release consists of, such as the Helm chart.

@@ -821,6 +821,9 @@ func TestSimulation(t *testing.T) {
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
 		Strict: []simulation.Promise{simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec, simulation.Unseen},
 		Own:    foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
+		// new: leave out
+		Viewer: `"open…" in make lab`,
+		// new: end
 	})
 }
 

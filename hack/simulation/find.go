@@ -39,7 +39,7 @@ func Find(t *testing.T, config Config, promise Promise, limit int, shrinks bool)
 		}
 		story := broken.String() + "\n" + broken.tale()
 		if shrinks {
-			story = all.shrink(t, s, w, promise)
+			story, _ = all.shrink(t, s, w, promise)
 		}
 		return &Found{n + 1, story}, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
+	"k8s.io/sample-controller/hack/simulation/recording"
 )
 
 // user is the client of users, as stories name it.
@@ -52,7 +53,7 @@ type stale struct {
 func (w *walk) newInstance() *instance {
 	w.started++
 	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), knowledge: newKnowledge(), staleUntil: map[schema.GroupResource]time.Time{}}
-	i.Connection = w.server.Connect(i.name, i)
+	i.Connection = w.server.Connect(i.name, w.recorder.Network(i.name, i))
 	for resource, version := range w.stale.since {
 		i.Stale(resource, w.version-version)
 		i.staleUntil[resource] = time.Now().Add(w.stale.duration)
@@ -63,8 +64,12 @@ func (w *walk) newInstance() *instance {
 			i.Hold(resource, w.heldAtStart)
 		}
 	}
-	config := textlogger.NewConfig(textlogger.Output(&logWriter{i: i}))
-	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(config)))
+	logs := &logWriter{i: i}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs)))
+	if w.recorder != nil {
+		logger = w.recorder.Logger(i.name, logs)
+	}
+	i.ctx, i.cancel = context.WithCancel(klog.NewContext(context.Background(), logger))
 	return i
 }
 
@@ -75,6 +80,7 @@ func (i *instance) stop(kill bool) {
 	i.walk.lock.Unlock()
 	if kill {
 		i.Break()
+		i.walk.recorder.Add(recording.Entry{Kind: recording.Ended, Client: i.name, Text: "killed"})
 	}
 	i.cancel()
 }
@@ -83,7 +89,7 @@ func (i *instance) stop(kill bool) {
 func (w *walk) keepRunning(n int) {
 	for {
 		i := w.current(n)
-		w.tell(i.name, "starts")
+		w.add(line{who: i.name, what: "starts", kind: recording.Started})
 		err := w.Program(i.ctx, i.Config())
 		i.Break()
 		i.cancel() // What the program has left running ends, as with the process.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"k8s.io/sample-controller/hack/simulation/recording"
 )
 
 // judgeExit judges the end of a process.
@@ -15,7 +17,7 @@ func (w *walk) judgeExit(i *instance, err error) {
 	stopped, over := i.stopped || w.over, w.over
 	calm := !w.calmSince.IsZero() && time.Since(w.calmSince) > restartTime && !w.isHidden
 	w.lock.Unlock()
-	w.tell(i.name, fmt.Sprintf("ends: %v", err))
+	w.add(line{who: i.name, what: fmt.Sprintf("ends: %v", err), kind: recording.Ended})
 	switch {
 	case !stopped && err == nil:
 		w.violated(Health, "%s ends without an error, although nothing has stopped it", i.name)

@@ -30,6 +30,14 @@ type script struct {
 	until     int              // the last part of the walk, or 0 for all
 }
 
+// seedName names the seed, if there is one.
+func (s script) seedName() string {
+	if s.seed == 0 {
+		return ""
+	}
+	return fmt.Sprint("seed ", s.seed)
+}
+
 // step is an action or a fault.
 type step struct {
 	after    time.Duration // since the step before

@@ -24,12 +24,12 @@ type shrinker struct {
 	found    *violation // of the script
 }
 
-// shrink leaves out steps and faults of a failed walk as long as the promise is broken, and returns its story.
-func (all *tester) shrink(t *testing.T, s script, failed *walk, promise Promise) string {
+// shrink leaves out steps and faults of a failed walk as long as the promise is broken, and returns its story, and its script.
+func (all *tester) shrink(t *testing.T, s script, failed *walk, promise Promise) (string, script) {
 	s.faults, s.until = failed.faults, failed.broken[promise].phase
 	k := &shrinker{all, t, promise, time.Now().Add(*shrinkTime), s, failed.broken[promise]}
 	if !k.breaks(s) {
-		return fmt.Sprintf("%s\nIt was not broken again with the same steps and faults:\n%s", k.found, k.found.tale())
+		return fmt.Sprintf("%s\nIt was not broken again with the same steps and faults:\n%s", k.found, k.found.tale()), s
 	}
 	k.withFaults(nil)
 	k.withoutLags()
@@ -39,7 +39,7 @@ func (all *tester) shrink(t *testing.T, s script, failed *walk, promise Promise)
 	minimize(slices.Sorted(maps.Keys(k.script.faults)), k.withFaults)
 	minimize(k.script.steps, k.withSteps)
 	k.withoutLags()
-	return fmt.Sprintf("%s\nsteps: %d, faults of requests: %d\n%s", k.found, len(k.script.steps), len(k.script.faults), k.found.tale())
+	return fmt.Sprintf("%s\nsteps: %d, faults of requests: %d\n%s", k.found, len(k.script.steps), len(k.script.faults), k.found.tale()), k.script
 }
 
 // breaks walks through a candidate, and goes on with it instead of the script if the promise is broken.

@@ -46,6 +46,8 @@ type Config struct {
 	Exempt, Strict []Promise
 	// Own are promises that only this program makes.
 	Own []Own
+	// Viewer is what opens a recording of a walk, if anything does. It is named beside the file.
+	Viewer string
 	// Trials are walks in which one certain thing happens. They come before the random ones.
 	Trials []Trial
 	// ByDesign drops what of an object depends by design on what has happened before, such as which of two objects came first. It changes
@@ -54,13 +56,14 @@ type Config struct {
 	ByDesign func(o *apiserver.Object, owners []*apiserver.Object) bool
 }
 
-var walkCount, firstSeed, soak, shrinkTime = new(25), new(uint64(1)), new(time.Duration), new(time.Minute)
+var walkCount, firstSeed, soak, shrinkTime, recordDir = new(25), new(uint64(1)), new(time.Duration), new(time.Minute), new(string)
 
 // Flags adds the flags of Test to those of the test binary.
 func Flags() {
 	flag.IntVar(walkCount, "walks", *walkCount, "how many random walks")
 	flag.Uint64Var(firstSeed, "seed", *firstSeed, "seed of the first random walk")
 	flag.DurationVar(soak, "soak", *soak, "how long to go on with random walks")
+	flag.StringVar(recordDir, "record", *recordDir, "`directory` for a recording of the first walk that breaks a promise, for each")
 	flag.DurationVar(shrinkTime, "shrink", *shrinkTime, "how long the first walk that breaks a promise is shrunk at most, for each")
 }
 
@@ -159,9 +162,12 @@ func (all *tester) test(t *testing.T, s script, command string) {
 	promises := slices.Sorted(maps.Keys(w.broken))
 	first := all.sums.add(w, promises)
 	for _, promise := range promises {
-		story := w.broken[promise].String()
+		story, shortest := w.broken[promise].String(), s
 		if *shrinkTime > 0 && slices.Contains(first, promise) {
-			story = all.shrink(t, s, w, promise)
+			story, shortest = all.shrink(t, s, w, promise)
+		}
+		if slices.Contains(first, promise) {
+			story += all.record(t, promise, shortest.seedName(), func() *walk { return all.newWalk(shortest, promise) })
 		}
 		t.Errorf("%s\nrepeat it with: %s", story, command)
 	}
@@ -199,9 +205,15 @@ func (sums *sums) summary(took time.Duration) string {
 
 // walk walks through a script, until a promise is broken, if it is not empty.
 func (all *tester) walk(t *testing.T, s script, until Promise) *walk {
+	w := all.newWalk(s, until)
+	w.inBubble(t)
+	return w
+}
+
+// newWalk returns the walk through a script, until a promise is broken.
+func (all *tester) newWalk(s script, until Promise) *walk {
 	w := newWalk(all, s)
 	w.stopAt = until
 	w.requestFault, w.eventLag = s.requestFault, s.lag
-	w.inBubble(t)
 	return w
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
+	"k8s.io/sample-controller/hack/simulation/recording"
 )
 
 func newTestTester(t *testing.T, config Config) *tester {
@@ -250,6 +253,50 @@ func testBroken(t *testing.T, promise Promise, change func(c *widgetController),
 	}
 	if tale := w.broken[promise].tale(); !strings.HasSuffix(tale, w.broken[promise].String()) {
 		t.Errorf("the story is:\n%s", tale)
+	}
+}
+
+// TestRecord reads the recording of a walk in which a controller breaks a promise.
+func TestRecord(t *testing.T) {
+	*recordDir = t.TempDir()
+	t.Cleanup(func() { *recordDir = "" })
+	config := Config{Viewer: "a viewer", Program: newWidgetController(func(c *widgetController) {
+		c.retry = func(c *widgetController, key string) { c.queue.AddAfter(key, 150*time.Second) }
+	})}
+	all := newTestTester(t, config)
+	s := script{seed: 7, steps: steps(t, "create", "refuse/65520", "change/16", "deleteTheirs"), faults: map[string]fault{}}
+	message := all.record(t, Soon, s.seedName(), func() *walk { return all.newWalk(s, Soon) })
+	name := filepath.Join(*recordDir, "reconciled-soon-seed-7.jsonl")
+	if want := "\nit is recorded in " + name + ", for a viewer"; message != want {
+		t.Fatalf("the message is %q, want %q", message, want)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	entries, err := recording.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[recording.Kind]recording.Entry{}
+	for _, e := range entries {
+		found[e.Kind] = e
+	}
+	last := entries[len(entries)-1]
+	if last.Kind != recording.Broken || last.Promise != string(Soon) || !strings.Contains(last.Text, "still writes") || last.At < convergenceTimeout {
+		t.Errorf("the last entry is %+v", last)
+	}
+	if r := found[recording.Requested]; r.Client != "instance-1" || r.Request == nil || r.Request.String() != "update widgets/status widget-0" {
+		t.Errorf("the last request is %+v", r)
+	}
+	if o, err := found[recording.Stored].Decode(); err != nil || o.GetResourceVersion() == "" {
+		t.Errorf("the last object that is stored is %v, %v", o, err)
+	}
+	for _, kind := range []recording.Kind{recording.Told, recording.Started, recording.Logged, recording.Responded, recording.Event} {
+		if e := found[kind]; e.Client == "" || e.Text == "" && e.ID == 0 {
+			t.Errorf("the last entry %s is %+v", kind, e)
+		}
 	}
 }
 

@@ -4,18 +4,25 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/sample-controller/hack/simulation/recording"
 )
 
 // story is what happens in a walk, a line each.
 type story struct {
 	start time.Time
 	// ended is closed when the walk cannot go on, or need not.
-	ended  chan struct{}
+	ended chan struct{}
+	// recorder records what happens, in more detail, if isRecorded says so. Otherwise it is nil.
+	isRecorded bool
+	recorder   *recording.Recorder
+
 	stopAt Promise // It ends the walk if it is broken, and so does any other if it is anyPromise.
 	exempt []Promise
 	judged []Promise // or nil for all
@@ -33,6 +40,7 @@ type line struct {
 	who      string
 	what     string
 	progress string
+	kind     recording.Kind // in a recording: Told if it is empty
 }
 
 // String implements fmt.Stringer.
@@ -83,6 +91,9 @@ func (s *story) add(l line) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	l.at = time.Since(s.start)
+	if l.kind != recording.Stored { // A recording has it as an object.
+		s.recorder.Add(recording.Entry{At: l.at, Kind: cmp.Or(l.kind, recording.Told), Client: l.who, Text: l.what})
+	}
 	if last := len(s.lines) - 1; l.progress != "" && last >= 0 && s.lines[last].progress == l.progress {
 		s.lines = slices.Clone(s.lines[:last]) // A violation may have the old ones.
 	}
@@ -98,11 +109,14 @@ func (s *story) violated(promise Promise, format string, args ...any) {
 		return
 	}
 	v := &violation{promise: promise, what: fmt.Sprintf(format, args...), phase: s.phase}
-	s.lines = append(s.lines, line{at: time.Since(s.start), who: "BROKEN PROMISE", what: v.String()})
+	at := time.Since(s.start)
+	s.lines = append(s.lines, line{at: at, who: "BROKEN PROMISE", what: v.String()})
+	s.recorder.Add(recording.Entry{At: at, Kind: recording.Broken, Promise: string(promise), Text: v.what})
 	v.lines = slices.Clip(s.lines)
 	s.broken[promise] = v
 	if s.stopAt == promise || s.stopAt == anyPromise || slices.Contains(fatal, promise) {
 		s.isOver = true
+		s.recorder.Close()
 		close(s.ended)
 	}
 }

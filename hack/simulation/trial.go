@@ -52,15 +52,21 @@ func (c Config) Try(t *testing.T, trial Trial) (story string, broken Promise) {
 }
 
 func (all *tester) try(t *testing.T, trial Trial) (story string, broken *violation) {
-	config := all.Config
-	config.Instances = cmp.Or(trial.Instances, 1)
-	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{name: fmt.Sprintf("the trial %q", trial.Name)})
-	w.trial, w.judged, w.stopAt = &trial, trial.Judged, anyPromise
+	w := all.newTrial(trial)
 	w.inBubble(t)
 	for _, v := range w.broken {
 		return v.tale(), v // It is the only one.
 	}
 	return join(w.lines), nil
+}
+
+// newTrial returns the walk of a trial.
+func (all *tester) newTrial(trial Trial) *walk {
+	config := all.Config
+	config.Instances = cmp.Or(trial.Instances, 1)
+	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{name: fmt.Sprintf("the trial %q", trial.Name)})
+	w.trial, w.judged, w.stopAt = &trial, trial.Judged, anyPromise
+	return w
 }
 
 // testTrials runs the trials, and tells the stories of those in which a promise is broken.
@@ -71,6 +77,7 @@ func (all *tester) testTrials(t *testing.T) {
 				t.Parallel()
 			}
 			if story, broken := all.try(t, trial); broken != nil {
+				story += all.record(t, broken.promise, trial.Name, func() *walk { return all.newTrial(trial) })
 				t.Errorf("%s\n%s\nrepeat it with: %s", broken, story, commandFor(t))
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
+	"k8s.io/sample-controller/hack/simulation/recording"
 )
 
 const (
@@ -105,6 +106,10 @@ func (w *walk) begin(replicas int, others []*object) {
 	w.start, w.ended = time.Now(), make(chan struct{})
 	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, Validate: w.Validate, UnknownField: true})
 	w.user = w.server.Client(user)
+	if w.isRecorded {
+		w.recorder = recording.New()
+		w.server.Observe(w.recorder)
+	}
 	w.server.Observe(w)
 	for _, o := range others {
 		w.createOther(o)
@@ -304,8 +309,8 @@ func (w *walk) tellChange(c *apiserver.Change) {
 	case !isInstance(r.Client) && r.Subresource == "status":
 		ref := w.referenceTo(c.New).String()
 		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
-		w.add(line{who: r.Client, what: progress, progress: ref})
+		w.add(line{who: r.Client, what: progress, progress: ref, kind: recording.Stored})
 	default:
-		w.tell(r.Client, fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion))
+		w.add(line{who: r.Client, what: fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion), kind: recording.Stored})
 	}
 }

@@ -40,6 +40,7 @@ const tickPeriod = 50 * time.Millisecond
 // Lab is a cluster with the controller.
 type Lab struct {
 	host    Host
+	sources fs.FS
 	cluster *cluster
 	gate    *gate
 
@@ -64,7 +65,7 @@ func New(host Host, sources fs.FS) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{host: host, cluster: cluster, acts: acts, faults: faultActions, tracer: newTracer(sources), lasting: map[string]bool{}}
+	l := &Lab{host: host, sources: sources, cluster: cluster, acts: acts, faults: faultActions, tracer: newTracer(sources), lasting: map[string]bool{}}
 	l.gate = &gate{changed: l.changed}
 	cluster.Observe(stored{l})
 	return l, nil
@@ -122,12 +123,16 @@ func (l *Lab) changed() {
 // Response is the result of what the page asks for.
 type Response struct {
 	Command string `json:"command,omitempty"` // of kubectl, that does the same
+	Steps   []Step `json:"steps,omitempty"`   // of a walk
 	Error   string `json:"error,omitempty"`
 }
 
 // Handle does what the page asks for: acts/NAME and faults/NAME with the values of their fields, gate, reset,
-// exercises/ID, and variants/ID as its scenario needs it.
+// exercises/ID, variants/ID as its scenario needs it, and walk with the recording of one.
 func (l *Lab) Handle(path string, body []byte) Response {
+	if path == "walk" {
+		return l.traceWalk(body)
+	}
 	command, err := l.handle(path, body)
 	if err != nil {
 		return Response{Error: err.Error()}

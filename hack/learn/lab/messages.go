@@ -244,15 +244,19 @@ func traceEnqueue(t *tracer, p *pod, l line, s Step) {
 	if delay := l.duration("after"); delay > 0 {
 		s.Kind, s.Delay, s.What = "queueAddAfter", delay.Seconds(), "queued after a delay"
 		if s.Lane == foos { // The handler of Foos delays none.
-			s.Lane, s.Priority = "", p.queue.retryAfter(s.Key, t.now.Add(delay))
+			s.Lane = ""
+			s.Priority, s.Merged = p.queue.retryAfter(s.Key, t.now.Add(delay))
 		} else {
-			p.queue.addAfter(s.Key, s.Priority, t.now.Add(delay))
+			s.Merged = p.queue.addAfter(s.Key, s.Priority, t.now.Add(delay))
 		}
 		t.emit(s)
 		return
 	}
 	s.Merged = p.queue.add(s.Key, s.Priority)
-	s.What = map[string]string{"": "queued", "waiting": "is in the queue already", "processing": "is being processed: queued again when that is done"}[s.Merged]
+	s.What = map[string]string{
+		"": "queued", "waiting": "is in the queue already", "raised": "is in the queue already, and moves up to high priority",
+		"processing": "is being processed: queued again when that is done",
+	}[s.Merged]
 	t.emit(s)
 }
 
@@ -329,7 +333,8 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 		step.Kind, step.Retries, step.What, step.Code = "queueAddRateLimited", s.Retries+1, "queued with backoff", codeQueueRetry
 	}
 	if delay > 0 {
-		s.Delay, step.Delay, step.Priority = delay.Seconds(), delay.Seconds(), p.queue.retryAfter(s.Key, t.now.Add(delay))
+		s.Delay, step.Delay = delay.Seconds(), delay.Seconds()
+		step.Priority, step.Merged = p.queue.retryAfter(s.Key, t.now.Add(delay))
 		t.emit(step)
 	}
 	t.emit(s)

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// queue is a model of an instance's workqueue. It follows from the log which keys wait, are processed, or are delayed.
+// queue is the model of an instance's workqueue. It follows from the log which keys wait, are processed, or are delayed. The page has no other
+// one: it does what the steps say.
 type queue struct {
 	waiting    map[string]string // priority by key
 	processing map[string]*work
@@ -31,7 +32,7 @@ func newQueue() queue {
 	return queue{waiting: map[string]string{}, processing: map[string]*work{}, delayed: map[delayed]time.Time{}}
 }
 
-// add adds a key, and returns where it is already.
+// add adds a key, and returns what becomes of it if it is already there.
 func (q *queue) add(key, priority string) (merged string) {
 	if work := q.processing[key]; work != nil {
 		if work.added != "high" {
@@ -40,31 +41,34 @@ func (q *queue) add(key, priority string) (merged string) {
 		return "processing"
 	}
 	waits, ok := q.waiting[key]
-	if !ok || waits == "low" {
+	switch {
+	case !ok:
 		q.waiting[key] = priority
+		return ""
+	case waits == "low" && priority == "high":
+		q.waiting[key] = priority
+		return "raised"
 	}
-	if ok {
-		return "waiting"
-	}
-	return ""
+	return "waiting"
 }
 
-// retryAfter adds a key at a time, with the priority with which it is being processed, which it returns.
-func (q *queue) retryAfter(key string, at time.Time) (priority string) {
+// retryAfter adds a key at a time, as addAfter does, with the priority with which it is being processed, which it returns too.
+func (q *queue) retryAfter(key string, at time.Time) (priority, merged string) {
 	priority = "high"
 	if work := q.processing[key]; work != nil {
 		priority = work.priority
 	}
-	q.addAfter(key, priority, at)
-	return priority
+	return priority, q.addAfter(key, priority, at)
 }
 
-// addAfter adds a key with a priority at a time. Of several times with one priority the earliest counts.
-func (q *queue) addAfter(key, priority string, at time.Time) {
+// addAfter adds a key with a priority at a time. Of several times with one priority the earliest counts: it says so if that is another one.
+func (q *queue) addAfter(key, priority string, at time.Time) (merged string) {
 	d := delayed{key, priority}
-	if until, ok := q.delayed[d]; !ok || at.Before(until) {
-		q.delayed[d] = at
+	if until, ok := q.delayed[d]; ok && !at.Before(until) {
+		return "delayed"
 	}
+	q.delayed[d] = at
+	return ""
 }
 
 // elapsed returns the keys that are delayed until a time at most. The earliest comes first.

@@ -195,7 +195,7 @@ func TestDelayedPriority(t *testing.T) {
 	tr.at(200, func(*tracer, *pod) {})
 	tr.want("queueReady low")
 	tr.at(700, func(*tracer, *pod) {})
-	tr.want("queueReady high waiting")
+	tr.want("queueReady high raised")
 	tr.log(701, "Started syncing", "foo", "default/a", "retries", 1)
 	tr.log(702, "Finished syncing", "foo", "default/a", "result", "error", "duration", "1ms", "err", "broken")
 	tr.want("queueGet high", "syncStart", "queueAddRateLimited high", "syncEnd error", "queueDone")
@@ -206,7 +206,7 @@ func TestQueueDeduplicates(t *testing.T) {
 	tr.log(0, "Enqueuing Foo", "foo", "default/a", "reason", "resync", "priority", "low")
 	tr.log(1, "Enqueuing Foo", "foo", "default/a", "reason", "changed", "priority", "high")
 	tr.log(2, "Enqueuing Foo", "foo", "default/b", "reason", "resync", "priority", "low")
-	tr.want("queueAdd low", "queueAdd high waiting", "queueAdd low")
+	tr.want("queueAdd low", "queueAdd high raised", "queueAdd low")
 	tr.log(3, "Started syncing", "foo", "default/a", "retries", 0)
 	tr.log(3, "Started syncing", "foo", "default/b", "retries", 0)
 	if first, second := tr.find("queueGet").Worker, tr.steps[2].Worker; first != 1 || second != 2 {

@@ -43,21 +43,17 @@ func (n *network) trace(trace func(*tracer, *pod)) {
 // Request implements apiserver.Network.
 func (n *network) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
 	if r.Verb == "watch" && r.Resource.Resource != leases {
-		return apiserver.Fault{}, n.watch(r)
+		return apiserver.Fault{}, func(_ *object, err error) { n.trace(func(t *tracer, p *pod) { t.watch(p, r, err) }) }
 	}
 	if r.Resource.Resource == leases {
-		return apiserver.Fault{}, func(lease *object, err error) { n.lease(r, lease, err) }
+		return apiserver.Fault{}, func(lease *object, err error) { n.trace(func(t *tracer, p *pod) { t.lease(p, r, lease, err) }) }
 	}
-	resource := strings.TrimSuffix(r.Resource.Resource+"/"+r.Subresource, "/")
-	step := Step{Source: wire, Verb: r.Verb, Resource: resource, Object: objectName(r.Namespace, r.Name)}
-	if step.Lane = laneOf(r.Resource); step.Lane != "" {
+	if laneOf(r.Resource) != "" {
 		n.lab.gate.wait()
 	}
 	sent := time.Now()
-	n.trace(func(t *tracer, p *pod) {
-		s := t.request(p, step, r.Body)
-		step.Request, step.Key, step.Object = s.Seq, s.Key, s.Object
-	})
+	var step Step
+	n.trace(func(t *tracer, p *pod) { step = t.send(p, r) })
 	name, fault := n.lab.faultOf(r)
 	return fault, func(result *object, err error) {
 		n.trace(func(t *tracer, p *pod) {
@@ -68,38 +64,32 @@ func (n *network) Request(r *apiserver.Request) (apiserver.Fault, func(*object, 
 }
 
 // lease traces that the Lease is renewed or released.
-func (n *network) lease(r *apiserver.Request, lease *object, err error) {
+func (t *tracer) lease(p *pod, r *apiserver.Request, lease *object, err error) {
 	if err != nil || !r.IsWrite() {
 		return
 	}
-	n.trace(func(t *tracer, p *pod) {
-		s := Step{Source: wire, Stop: "fault", Kind: "lease", Pod: p.name, What: "releases the Lease"}
-		if holder, _ := nested(lease, "spec", "holderIdentity").(string); holder != "" {
-			seconds, _ := nested(lease, "spec", "leaseDurationSeconds").(int64)
-			s.What, s.Delay = "renews the Lease", float64(seconds)
-		}
-		t.emit(s)
-	})
+	s := Step{Source: wire, Stop: "fault", Kind: "lease", Pod: p.name, What: "releases the Lease"}
+	if holder, _ := nested(lease, "spec", "holderIdentity").(string); holder != "" {
+		seconds, _ := nested(lease, "spec", "leaseDurationSeconds").(int64)
+		s.What, s.Delay = "renews the Lease", float64(seconds)
+	}
+	t.emit(s)
 }
 
-// watch traces a watch that arrives, and returns what traces whether the API server accepts it.
-func (n *network) watch(r *apiserver.Request) func(*object, error) {
-	return func(_ *object, err error) {
-		n.trace(func(t *tracer, p *pod) {
-			s := watchStep(p, r)
-			if err != nil {
-				s.Kind, s.What, s.Why = "watchEnd", "the watch is not accepted", err.Error()
-				t.emit(s)
-				return
-			}
-			s.What = "watches from resourceVersion " + s.ResourceVersion
-			if r.Query.Get("sendInitialEvents") == "true" {
-				s.EventType, s.What, s.Code = "list", "lists and watches: the watch begins with all objects", codeWatchList
-				p.lanes[s.Lane].listing, p.lanes[s.Lane].listed = true, map[string]bool{}
-			}
-			t.emit(s)
-		})
+// watch traces whether the API server accepts a watch.
+func (t *tracer) watch(p *pod, r *apiserver.Request, err error) {
+	s := watchStep(p, r)
+	if err != nil {
+		s.Kind, s.What, s.Why = "watchEnd", "the watch is not accepted", err.Error()
+		t.emit(s)
+		return
 	}
+	s.What = "watches from resourceVersion " + s.ResourceVersion
+	if r.Query.Get("sendInitialEvents") == "true" {
+		s.EventType, s.What, s.Code = "list", "lists and watches: the watch begins with all objects", codeWatchList
+		p.lanes[s.Lane].listing, p.lanes[s.Lane].listed = true, map[string]bool{}
+	}
+	t.emit(s)
 }
 
 func watchStep(p *pod, r *apiserver.Request) Step {
@@ -112,23 +102,42 @@ func (n *network) Lag(*apiserver.Request, watch.EventType, *object) time.Duratio
 
 // Event implements apiserver.Network.
 func (n *network) Event(r *apiserver.Request, eventType watch.EventType, object *object) {
+	if eventType != watch.Error {
+		n.lab.gate.wait()
+	}
+	n.trace(func(t *tracer, p *pod) { t.event(p, r, eventType, object) })
+}
+
+// event traces an event of a watch, or why the watch will end.
+func (t *tracer) event(p *pod, r *apiserver.Request, eventType watch.EventType, object *object) {
 	lane := laneOf(r.Resource)
 	if eventType == watch.Error {
-		n.trace(func(_ *tracer, p *pod) { p.lanes[lane].failed, _ = nested(object, "message").(string) })
+		p.lanes[lane].failed, _ = nested(object, "message").(string)
 		return
 	}
-	n.lab.gate.wait()
-	n.trace(func(t *tracer, p *pod) { t.watchEvent(p, lane, event{describe(object), string(eventType)}) })
+	t.watchEvent(p, lane, event{describe(object), string(eventType)})
 }
 
 // Ended implements apiserver.Network.
 func (n *network) Ended(r *apiserver.Request) {
-	n.trace(func(t *tracer, p *pod) {
-		s := watchStep(p, r)
-		s.Kind, s.What, s.Why = "watchEnd", "the watch has ended", p.lanes[s.Lane].failed
-		p.lanes[s.Lane].failed = ""
-		t.emit(s)
-	})
+	n.trace(func(t *tracer, p *pod) { t.watchEnd(p, r) })
+}
+
+// watchEnd traces the end of a watch.
+func (t *tracer) watchEnd(p *pod, r *apiserver.Request) {
+	s := watchStep(p, r)
+	s.Kind, s.What, s.Why = "watchEnd", "the watch has ended", p.lanes[s.Lane].failed
+	p.lanes[s.Lane].failed = ""
+	t.emit(s)
+}
+
+// send traces a request, and returns what its response has as well.
+func (t *tracer) send(p *pod, r *apiserver.Request) Step {
+	resource := strings.TrimSuffix(r.Resource.Resource+"/"+r.Subresource, "/")
+	step := Step{Source: wire, Verb: r.Verb, Resource: resource, Object: objectName(r.Namespace, r.Name), Lane: laneOf(r.Resource)}
+	s := t.request(p, step, r.Body)
+	step.Request, step.Key, step.Object = s.Seq, s.Key, s.Object
+	return step
 }
 
 // request traces a request, and returns its step.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The cluster of the lab: an API server and the instances of the controller, each in a Web Worker, and the clock that all of them have.
-class Cluster {
+export class Cluster {
   // onProgress is called with the part that has been loaded, onSteps with steps, onState with the state, and onFailed with the reason if the
   // API server ends.
   constructor({ onProgress, onSteps, onState, onFailed }) {
@@ -29,7 +29,7 @@ class Cluster {
     const version = await (await fetch("version.json")).json();
     this.canBuild = version.build;
     this.modules.set("", await this.load(version));
-    this.apiServer = new Worker("worker.js");
+    this.apiServer = new Worker("worker.js", { type: "module" });
     this.apiServer.onmessage = ({ data }) => this.receive(data);
     this.apiServer.postMessage({ module: this.modules.get(""), time: this.time });
   }
@@ -52,12 +52,10 @@ class Cluster {
 
   // decompression returns a stream that decompresses zstd.
   static async decompression() {
-    await new Promise((resolve, reject) => {
-      document.head.append(Object.assign(document.createElement("script"), { src: "fzstd.js", onload: resolve, onerror: reject }));
-    });
+    const { Decompress } = await import("./fzstd.js");
     let decompressor = null;
     return new TransformStream({
-      start(controller) { decompressor = new fzstd.Decompress((chunk) => controller.enqueue(chunk)); },
+      start(controller) { decompressor = new Decompress((chunk) => controller.enqueue(chunk)); },
       transform: (chunk) => decompressor.push(chunk),
       flush: () => decompressor.push(new Uint8Array(0), true),
     });
@@ -93,7 +91,7 @@ class Cluster {
   startInstance({ pod, variant, flags }) {
     this.stopInstance(pod);
     const { port1, port2 } = new MessageChannel();
-    const worker = new Worker("worker.js");
+    const worker = new Worker("worker.js", { type: "module" });
     this.instances.set(pod, worker);
     this.apiServer.postMessage({ connect: pod, port: port1 }, [port1]);
     worker.postMessage({ module: this.modules.get(variant), args: ["sample-controller", ...flags], port: port2, time: this.time }, [port2]);

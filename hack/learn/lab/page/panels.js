@@ -1,33 +1,17 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import { checks } from "./checks.js";
+import { byId, element, update } from "./dom.js";
+import * as glossary from "./glossary.js";
+import { queuePicture } from "./pictures.js";
+import { Player } from "./player.js";
+import * as labState from "./state.js";
+import { laneName, seconds, sentence, subject } from "./words.js";
+
 // What is beside and below the picture: details, steps, acts, faults and exercises.
 
-const seconds = (ms) => ms < 1 ? "0 ms" : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 1 : 0)} s`;
-const stopTitle = (step) => step.stop === "sync" ? "syncHandler" : step.stop === "fault" && step.kind !== "fault" ? "Process" : (glossary.stops[step.stop] || { title: step.stop }).title;
-const laneName = (lane) => ({ foos: "Foos", deployments: "Deployments" })[lane] || "";
-
-// subject returns what a step is about. If there are several pods, it says which one.
-function subject(step, hasPods) {
-  const name = labState.short(step.key || step.object || step.name);
-  return [step.pod && (hasPods || !name) && `pod ${step.pod}`, name].filter(Boolean).join(": ");
-}
-
-// sentence returns what a step is about, and what happens, in nodes.
-function sentence(state, step) {
-  const isInLane = ["reflector", "fifo", "indexer", "handler", "api-server"].includes(step.stop);
-  const what = step.kind === "sync" && step.lane ? `${step.lane === "foos" ? "Foo" : "Deployment"}: ${step.what}`
-    : step.kind === "response" ? `${step.status} ${step.what || ""} to ${step.verb} ${step.resource}` : step.what || step.kind;
-  return [
-    element("b", {}, stopTitle(step), isInLane && step.lane ? ` of ${laneName(step.lane)}` : ""),
-    ` · ${[subject(step, state.pods.size > 1), step.resourceVersion && `rv ${step.resourceVersion}`].filter(Boolean).join(", ")} · `,
-    element("b", {}, what), step.why ? ` – ${step.why}` : "",
-    labState.isEcho(state, step) ? " – ↺ the echo of the controller's own write" : "",
-    step.error ? ` – ✕ ${step.error}` : "",
-  ];
-}
-
-class Detail {
+export class Detail {
   constructor({ player, onGo, onChange }) {
     Object.assign(this, { player, onGo, onChange, root: byId("detail"), term: null, selected: null });
   }
@@ -150,7 +134,7 @@ function readable(raw) {
 }
 
 // The steps, as a list of rows. Only those near the position are rows.
-class StepList {
+export class StepList {
   static rows = 120;
 
   constructor(player, onSelect) {
@@ -226,7 +210,7 @@ class StepList {
 const objectName = { pattern: "[a-z0-9]([\\-a-z0-9]{0,61}[a-z0-9])?", title: "lower case letters, digits and dashes, at most 63" };
 
 // The acts and faults of the live lab.
-class Actions {
+export class Actions {
   constructor(post) {
     this.post = post;
     byId("copy").addEventListener("click", async () => {
@@ -281,7 +265,7 @@ class Actions {
 }
 
 // The exercises: a task, a question to answer before the explanation is shown, and a check of the steps since it was begun.
-class Exercises {
+export class Exercises {
   constructor({ post, onChange, onGo, onVariant }) {
     Object.assign(this, { post, onChange, onGo, onVariant, list: [], open: null, answers: new Map(), checks: new Map() });
   }
@@ -297,7 +281,7 @@ class Exercises {
     this.timer ??= setTimeout(() => {
       this.timer = null;
       for (const [id, { steps }] of this.checks) {
-        if (!steps || !labChecks[id](steps)) continue;
+        if (!steps || !checks[id](steps)) continue;
         this.checks.set(id, { seq: steps.at(-1).seq });
         this.post(`exercises/${id}`, {});
         this.onChange();
@@ -355,7 +339,7 @@ class Exercises {
 }
 
 // question shows a question with its choices and, once one is given, which one is right, and why.
-function question({ question, choices, answer, explanation }, given, onAnswer) {
+export function question({ question, choices, answer, explanation }, given, onAnswer) {
   const isAnswered = given !== undefined;
   return [
     element("p", {}, element("b", {}, question)),

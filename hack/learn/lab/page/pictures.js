@@ -1,8 +1,12 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import { byId, element, svg } from "./dom.js";
+import * as labState from "./state.js";
+import { seconds } from "./words.js";
+
 // queuePicture returns a picture of the sets of keys in a pod's workqueue, and what moves a key from one to another.
-function queuePicture(pod) {
+export function queuePicture(pod) {
   const set = (name, keys, ...ways) => element("div", { className: "set" },
     element("h4", {}, name), keys.length === 0 ? element("span", { className: "soft" }, "empty") : keys.slice(0, 8).map((key) => element("span", { className: "chip" }, key)),
     keys.length > 8 ? ` and ${keys.length - 8} more` : "", ways.map((way) => element("div", { className: "soft" }, way)));
@@ -15,7 +19,7 @@ function queuePicture(pod) {
 
 // drawLease draws who holds the Lease: a mark for each renewal, and a bar for as long as the newest one lasts. It is hidden without an
 // election.
-function drawLease(state, now) {
+export function drawLease(state, now) {
   const root = byId("lease");
   root.hidden = state.leases.length === 0 || state.pods.size < 2;
   if (root.hidden) return;

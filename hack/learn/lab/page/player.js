@@ -1,9 +1,11 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import * as labState from "./state.js";
+
 // The player has the steps and the position up to which they are shown. At speed 1 a step takes 0.4 s; if many happen at once, it shows
 // several at a time, and how many.
-class Player {
+export class Player {
   static stepTime = 400; // ms
   static burst = 12; // steps that wait, from which on each takes less time.
   static batchBelow = 40; // ms: steps that would take less are shown together.

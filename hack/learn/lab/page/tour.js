@@ -1,6 +1,10 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import { byId, element } from "./dom.js";
+import { question } from "./panels.js";
+import * as labState from "./state.js";
+
 // The stations of the guided tour. Each does something, stops before a step that matches before, and asks what happens next.
 const tourStations = [
   {
@@ -85,7 +89,7 @@ const tourStations = [
 ];
 
 // The guided tour. It watches the steps that are shown, and stops the lab at each station.
-class Tour {
+export class Tour {
   // post does an act, stop makes the lab stand still, after all that has happened or before the next step, and goOn lets it go on.
   constructor({ post, stop, goOn }) {
     Object.assign(this, { post, stop, goOn, at: -1, asked: false, answer: undefined, root: byId("tour") });

@@ -1,6 +1,10 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import { compare } from "./compare.js";
+import { byId, element } from "./dom.js";
+import * as labState from "./state.js";
+
 const sinceBegin = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
 const phases = {
@@ -9,12 +13,13 @@ const phases = {
 };
 
 // The variants of the controller: their differences, and what the controller and a variant did in the same scenario, beside each other.
-class Variants {
-  // cluster is the one in which scenarios are played, and live returns its steps. onShow loads the recording of a scenario, onPlay plays it, and
-  // onGo shows a step of a scenario. The last two show the picture. stepsOf returns the steps of a scenario.
+export class Variants {
+  // cluster is the one in which scenarios are played, and live returns its steps. onShow is called with the variant that is opened, onPlay plays the
+  // recording of a scenario, and onGo shows a step of a scenario. The last two show the picture. stepsOf returns the steps of a scenario.
   constructor({ cluster, live, onChange, onShow, onPlay, onGo, stepsOf }) {
     Object.assign(this, { cluster, live, onChange, onShow, onPlay, onGo, stepsOf, list: [], open: null, isPictureShown: false });
     this.state = null; // Which variant was chosen, and in which phase it is.
+    this.awaited = null; // Which variant's recording is to be played once it is loaded.
   }
 
   load(list) { this.list = list; }
@@ -25,6 +30,17 @@ class Variants {
     this.isPictureShown = false;
     if (id) this.onShow(id);
     this.onChange();
+  }
+
+  async playRecording(id) {
+    Object.assign(this, { isPictureShown: true, awaited: id });
+    this.onChange();
+    try {
+      await this.onPlay(id);
+    } finally {
+      this.awaited = null;
+      this.onChange();
+    }
   }
 
   get isBusy() { return Boolean(this.state) && !["played", "failed"].includes(this.state.phase); }
@@ -114,10 +130,10 @@ class Variants {
     const { state } = this;
     const variant = this.find(this.open);
     byId("variant").hidden = byId("variants").hidden || !variant || this.isPictureShown;
-    const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown]);
+    const signature = JSON.stringify([this.list.length, this.open, state, lab && lab.phase, this.isPictureShown, this.awaited]);
     // The last steps of a scenario may arrive after the state that says that it has been played.
     if (signature === this.drawn && (!variant || this.compared)) return;
-    const compared = variant ? labVariants.compare(this.stepsOf(variant.id), variant) : null;
+    const compared = variant ? compare(this.stepsOf(variant.id), variant) : null;
     if (signature === this.drawn && !compared) return;
     Object.assign(this, { drawn: signature, compared });
     this.drawBar(state);
@@ -140,7 +156,8 @@ class Variants {
     const canRun = lab && lab.phase === "live" && lab.canBuild;
     return element("div", { className: "controls" },
       canRun ? element("button", { className: "primary run", disabled: this.isBusy, onclick: () => this.run(variant) }, "run it") : null,
-      element("button", { className: "play", onclick: () => { this.isPictureShown = true; this.onPlay(variant.id); } }, "play the recording"),
+      element("button", { className: "play", disabled: this.awaited !== null, onclick: () => this.playRecording(variant.id) },
+        this.awaited === variant.id ? "loading the recording…" : "play the recording"),
       element("button", { onclick: () => { this.isPictureShown = !this.isPictureShown; this.onChange(); } }, this.isPictureShown ? "show the difference" : "show the picture"),
       canRun && !state ? element("p", {}, "The scenario begins in a cluster without Foos and Deployments. What is inferred (dashed) follows from the code of the controller, also while the variant runs.") : null,
       !canRun ? element("p", {}, "With ", element("code", {}, "make lab"), " in a clone it can be run.") : null,

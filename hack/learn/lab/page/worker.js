@@ -3,8 +3,7 @@
 
 // A process in a Web Worker: an instance of the controller, or the API server, which is the same WebAssembly module with another name. Its
 // clock is the one of the lab, so that the lab can stop it. What it writes to stderr is its log, and its requests are messages.
-"use strict";
-importScripts("wasm_exec.js");
+import "./wasm_exec.js";
 
 // The clock of the lab, which stands still or goes slower or faster than the one of the browser.
 const clock = (() => {

@@ -19,8 +19,8 @@ func TestChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := newEngine(t, []map[string]any{})
-	runScript(t, engine, "testdata/streams.js")
-	if got := evaluate(t, engine, "Object.keys(labChecks).length"); got != int64(len(exercises)) {
+	runModule(t, engine, "testdata/streams.js")
+	if got := evaluate(t, engine, "Object.keys(checks).length"); got != int64(len(exercises)) {
 		t.Errorf("there are %d exercises and %v checks", len(exercises), got)
 	}
 	for _, exercise := range exercises {

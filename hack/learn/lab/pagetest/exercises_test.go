@@ -56,8 +56,8 @@ func (p *page) checkPicture() {
 		player.seek(player.steps.length);
 		return lab.cluster.now() - last.at > 1500 && lab.state.pods.get(lab.shownPod).delayed.size === 0;
 	})()`)
-	got := p.get(`(() => {
-		const pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
+	got := p.get(`(async () => {
+		const labState = await import("/state.js"), pod = lab.state.pods.get(lab.shownPod), objects = (map) => JSON.stringify([...map].sort());
 		return labState.lanes.filter((lane) => objects(pod.lanes[lane].objects) !== objects(lab.state.stored[lane]) || labState.isStale(lab.state, pod, lane))
 			.concat(["waiting", "delayed", "processing", "retries", "open"].filter((field) => pod[field].size > 0)
 			.map((field) => field + " " + JSON.stringify([...pod[field]])), [...lab.state.faults.keys()], labState.loops(lab.state)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
+	"github.com/evanw/esbuild/pkg/api"
 )
 
 const recording = recordings + "/recording.jsonl"
@@ -21,9 +22,7 @@ const recording = recordings + "/recording.jsonl"
 func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
 	t.Helper()
 	engine := goja.New()
-	for _, name := range []string{"state.js", "compare.js", "checks.js"} {
-		runScript(t, engine, "../page/"+name)
-	}
+	runModule(t, engine, "testdata/page.js")
 	setJSON(t, engine, "steps", steps)
 	evaluate(t, engine, `
 		const state = labState.apply(labState.initial(), steps);
@@ -31,16 +30,17 @@ func newEngine(t *testing.T, steps []map[string]any) *goja.Runtime {
 	return engine
 }
 
-// runScript runs a script.
-func runScript(t *testing.T, engine *goja.Runtime, file string) {
+// runModule runs a module, and makes variables of what it exports. The engine has no modules of its own.
+func runModule(t *testing.T, engine *goja.Runtime, file string) {
 	t.Helper()
-	script, err := os.ReadFile(file)
-	if err != nil {
+	bundle := api.Build(api.BuildOptions{EntryPoints: []string{file}, Bundle: true, Format: api.FormatIIFE, GlobalName: "exported"})
+	for _, message := range bundle.Errors {
+		t.Fatalf("%s: %s", file, message.Text)
+	}
+	if _, err := engine.RunScript(file, string(bundle.OutputFiles[0].Contents)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.RunScript(file, string(script)); err != nil {
-		t.Fatal(err)
-	}
+	evaluate(t, engine, "Object.assign(globalThis, exported)")
 }
 
 // setJSON sets a variable. Maps of Go itself would have no order.
@@ -97,7 +97,7 @@ func TestState(t *testing.T) {
 		{"a key moves up to high priority, and not down", `
 			{"kind":"queueAdd","key":"default/a","priority":"low"}
 			{"kind":"queueAdd","key":"default/b","priority":"high"}
-			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"waiting"}
+			{"kind":"queueAdd","key":"default/a","priority":"high","merged":"raised"}
 			{"kind":"queueAdd","key":"default/b","priority":"low","merged":"waiting"}`,
 			`[...pod.waiting.values()].map((item) => item.key + " " + item.priority).join()`, "default/b high,default/a high"},
 		{"a key that is added while it is processed waits when that is done", `
@@ -121,9 +121,9 @@ func TestState(t *testing.T) {
 			`[pod.retries.size, pod.processing.has("default/a"), pod.processing.get("default/a").again].join()`, "0,true,1"},
 		{"of several delays of a key with one priority the earliest counts", `
 			{"kind":"queueAddAfter","key":"default/a","delay":0.5}
-			{"kind":"queueAddAfter","key":"default/a","delay":1}
-			{"kind":"queueAddAfter","key":"default/a","delay":0.5}`,
-			`((item) => item.due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + item.changes)([...pod.delayed.values()][0])`, "500 ms, 3"},
+			{"kind":"queueAddAfter","key":"default/a","delay":1,"merged":"delayed"}
+			{"kind":"queueAddAfter","key":"default/a","delay":0.4}`,
+			`((item) => item.due - Date.parse("2026-01-01T12:00:00Z") + " ms, " + item.changes)([...pod.delayed.values()][0])`, "402 ms, 3"},
 		{"a delay of each priority counts", `
 			{"kind":"queueAddAfter","key":"default/a","delay":0.5,"priority":"high"}
 			{"kind":"queueAddRateLimited","key":"default/a","delay":0.005,"retries":1,"priority":"low"}
@@ -133,7 +133,7 @@ func TestState(t *testing.T) {
 			{"kind":"queueAddAfter","key":"default/a","delay":3,"priority":"high"}
 			{"kind":"queueAddAfter","key":"default/a","delay":1,"priority":"high"}
 			{"kind":"queueAdd","key":"default/a","priority":"low"}
-			{"kind":"queueReady","key":"default/a","priority":"high","merged":"waiting"}`,
+			{"kind":"queueReady","key":"default/a","priority":"high","merged":"raised"}`,
 			`[pod.delayed.size, ...((item) => [item.changes, item.priority])(pod.waiting.get("default/a"))].join()`, "0,3,high"},
 		{"the cache is stale until it has the newest resourceVersion", `
 			{"kind":"stored","lane":"foos","object":"default/a","resourceVersion":"99","pod":""}
@@ -258,12 +258,20 @@ const violations = `(() => {
 	const end = steps.findIndex((step) => step.kind === "variantEnd");
 	const ofController = end < 0 ? steps : steps.slice(0, end);
 	const found = [], state = labState.initial();
+	// merged is what a step must say of a key that is added.
+	const merged = ({ key, priority }, pod) => pod.processing.has(key) ? "processing" : !pod.waiting.has(key) ? undefined
+		: priority === "high" && pod.waiting.get(key).priority === "low" ? "raised" : "waiting";
+	const delayed = ({ key, priority }, pod) => [...pod.delayed.keys()].includes(key + " " + priority);
 	const holdsBefore = {
 		fifoPop: (step, pod) => ["object", "eventType"].every((field) => pod.lanes[step.lane].fifo[0]?.[field] === step[field]),
 		handler: (step, pod) => pod.lanes[step.lane].objects.has(step.object) !== ["delete", "tombstone"].includes(step.eventType),
+		queueAdd: (step, pod) => step.merged === merged(step, pod),
+		queueAddAfter: (step, pod) => step.merged !== "delayed" || delayed(step, pod),
+		queueAddRateLimited: (step, pod) => step.merged !== "delayed" || delayed(step, pod),
+		queueReady: (step, pod) => step.merged === merged(step, pod),
 		queueGet: (step, pod) => pod.waiting.has(step.key) && !pod.processing.has(step.key),
 		sync: (step, pod) => pod.workers.some((worker) => worker.key === step.key),
-		queueDone: (step, pod) => pod.processing.has(step.key) && pod.workers.some((worker) => worker.key === step.key && worker.number === step.worker),
+		queueDone: (step, pod) => pod.processing.has(step.key) && pod.processing.get(step.key).again > 0 === (step.merged === "processing") && pod.workers.some((worker) => worker.key === step.key && worker.number === step.worker),
 		response: (step, pod) => pod.open.has(step.request),
 	};
 	for (const step of ofController) {

@@ -41,7 +41,7 @@ func TestStateOfVariants(t *testing.T) {
 		`.traces.map((rows) => rows.map(({ text, isWrong }) => isWrong ? "!" + text : text))`: `[["Create a Foo (name a)","CREATE deployments a → 201","PATCH deployments a"],` +
 			`["Create a Foo (name a)","CREATE deployments a → 201","!CREATE deployments a → 409"]]`,
 	} {
-		compare := `JSON.stringify(labVariants.compare(steps, { id: "v", scenario: { wrong: { step: { kind: "response", status: 409 } } } })` + script + `)`
+		compare := `JSON.stringify(compare(steps, { id: "v", scenario: { wrong: { step: { kind: "response", status: 409 } } } })` + script + `)`
 		if got := evaluate(t, engine, compare); got != want {
 			t.Errorf("%s is\n%v, want\n%s", script, got, want)
 		}
@@ -52,7 +52,7 @@ func TestStateOfVariants(t *testing.T) {
 		`{ step: { verb: "create", kind: "request" }, nth: 3 }`:    `null`,
 		`{ step: { kind: "request", resource: "no-such-thing" } }`: `null`,
 	} {
-		if got := evaluate(t, engine, `JSON.stringify(labVariants.compare(steps, { id: "v", scenario: { wrong: `+wrong+` } }).wrong)`); got != want {
+		if got := evaluate(t, engine, `JSON.stringify(compare(steps, { id: "v", scenario: { wrong: `+wrong+` } }).wrong)`); got != want {
 			t.Errorf("%s: %v, want %s", wrong, got, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestStateOfVariants(t *testing.T) {
 		`steps.concat(steps)`:                               "true",
 		`steps.map((step) => ({ ...step, name: "other" }))`: "null",
 	} {
-		script := `const compared = labVariants.compare(` + steps + `, { id: "v", scenario: { wrong: { step: { kind: "none" } } } }); String(compared && compared.traces[1].length === 3)`
+		script := `const compared = compare(` + steps + `, { id: "v", scenario: { wrong: { step: { kind: "none" } } } }); String(compared && compared.traces[1].length === 3)`
 		if got := evaluate(t, engine, "(() => { "+strings.Replace(script, "String(", "return String(", 1)+" })()"); got != want {
 			t.Errorf("%s: %v, want %s", steps, got, want)
 		}
@@ -98,7 +98,7 @@ func TestRecordingsOfVariants(t *testing.T) {
 		engine := newEngine(t, parseSteps(t, string(lines)))
 		setJSON(t, engine, "variant", variant)
 		const script = `(() => {
-			const compared = labVariants.compare(steps, variant);
+			const compared = compare(steps, variant);
 			return compared.traces.flat().filter((row) => row.isWrong).length + " " + compared.rows.length;
 		})()`
 		if got := fmt.Sprint(evaluate(t, engine, script)); !strings.HasPrefix(got, "1 ") {
@@ -173,6 +173,12 @@ func TestRecordedVariant(t *testing.T) {
 func TestVariant(t *testing.T) {
 	p := openLab(t)
 	p.open(fmt.Sprint(p.get("location.href")), 1280, 720, "light")
+	p.openVariant("no-done")
+	p.eventually("the difference", shows("#variant", "defer c.workqueue.Done"))
+	if p.get(`performance.getEntriesByType("resource").some(({ name }) => name.endsWith("/variants/no-done.jsonl"))`) == true {
+		t.Error("the recording was made before anybody has played it")
+	}
+	p.click("#variants [data-id=no-done]")
 	p.playVariant("no-done")
 	p.eventually("the comparison", `document.querySelector("#variant table") !== null && !document.querySelector("#variant").hidden`)
 	p.checkComparison()
@@ -187,4 +193,6 @@ func TestVariant(t *testing.T) {
 	p.eventually("the controller", `document.querySelector("#replaced").hidden`)
 	// The controller brings the Deployment to the state that the variant has ignored.
 	p.eventually("its patch", `lab.player.steps.slice(lab.player.steps.findLastIndex((step) => step.kind === "variantEnd")).some((step) => step.kind === "request" && step.verb === "patch" && step.resource === "deployments")`)
+	p.click("#variants .play")
+	p.eventually("the recording", `document.querySelector("#mode").innerText.includes("recording no-done")`)
 }

@@ -257,7 +257,7 @@ type library struct {
 var (
 	// mermaid draws diagrams, and fzstd decompresses the module.
 	mermaid = library{"mermaid@12.3.0", "be0684e8d20bfc874df12c0f04927a5c482f57f2200eec54cca52a4583fd4040", "package/dist/mermaid.min.js", "mermaid.min.js"}
-	fzstd   = library{"fzstd@0.1.1", "5ed2ee2d3439067be211d0093292c708a831045372342c897437e5a4997c45c5", "package/umd/index.js", "fzstd.js"}
+	fzstd   = library{"fzstd@0.1.1", "5ed2ee2d3439067be211d0093292c708a831045372342c897437e5a4997c45c5", "package/esm/index.mjs", "fzstd.js"}
 )
 
 // add adds the script to dir.

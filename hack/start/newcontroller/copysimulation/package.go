@@ -22,7 +22,7 @@ const (
 )
 
 // packages are those that are copied, below sourceDir and packageDir.
-var packages = []string{"", "apiserver"}
+var packages = []string{"", "apiserver", "recording"}
 
 // noticeFormat is the file that says what the copy is. Its argument is the commit.
 const noticeFormat = `# Simulation

@@ -1,6 +1,8 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
+import { checks } from "../../page/checks.js";
+
 // Streams of steps for the checks of the exercises.
 
 const key = "default/a", object = key;
@@ -124,9 +126,9 @@ const failing = {
 };
 
 // mistakes returns what is wrong with the check of an exercise.
-function mistakes(id) {
+export function mistakes(id) {
   const numbered = (steps) => steps.map((step, index) => ({ ...step, seq: index + 1, time: new Date(index).toISOString() }));
-  const passes = (steps) => Boolean(labChecks[id](numbered(steps)));
+  const passes = (steps) => Boolean(checks[id](numbered(steps)));
   const stream = passing[id];
   const among = stream.flatMap((step) => [step, { kind: "request", verb: "create", resource: "events", key, pod: "a" }, responds("get", 200)]);
   return [
