@@ -16,7 +16,8 @@ import (
 // kept are the folders that a new controller keeps as they are, so that an update overwrites them. They know nothing of the kind, only names
 // that follow from the module. Of a folder that ends in /*, the files are kept, and not the folders in it.
 var kept = []string{
-	"hack/cluster", "hack/models-schema", "hack/release", "hack/simulation/*", "hack/simulation/apiserver", "hack/tools",
+	"hack/cluster", "hack/models-schema", "hack/release", "hack/simulation/*", "hack/simulation/apiserver", "hack/simulation/recording",
+	"hack/tools",
 	"pkg/consistency", "pkg/diagnostics", "pkg/election", "pkg/kubeconfig", "pkg/metrics", "pkg/priorityqueue", "pkg/server", "pkg/signals",
 }
 
