@@ -44,6 +44,7 @@ func TestKnown(t *testing.T) {
 			w.Create(example(t, "testdata/jobs.yaml", "job-0"))
 			w.Sleep(time.Second)
 			w.Change(podOf(w), "removes the labels of", func(o *apiserver.Object) { o.SetLabels(nil) })
+			w.Sleep(100 * time.Millisecond) // The controller knows of that, and gathers changes for a second.
 			w.Delete(simulation.Refer(jobs, "default", "job-0"), metav1.DeletePropagationForeground)
 			w.Expect(time.Hour, "the Job is still there", func() bool { return len(w.List(jobs)) == 0 })
 		}},
