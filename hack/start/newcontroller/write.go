@@ -75,7 +75,7 @@ func write(ctx context.Context, root, dir string, files []file, n names, in inpu
 	}
 	for _, f := range append(files, originFile(commit, in)) {
 		if f.path == "README.md" {
-			f.content = fmt.Appendf(f.content, provenance, short)
+			f.content = append(f.content, provenance...)
 		}
 		if err := f.write(staging); err != nil {
 			return err
@@ -110,8 +110,9 @@ func write(ctx context.Context, root, dir string, files []file, n names, in inpu
 	return os.Rename(staging, dir)
 }
 
-// provenance is the only line that names the original. Its argument is the commit.
-const provenance = "\nBased on sample-controller (k8s.io/sample-controller at %s), Copyright The sample-controller authors, Apache-2.0.\n"
+// provenance is the only line that names the original. The commit is in originPath alone: here, it would conflict in each update.
+const provenance = "\nBased on sample-controller (k8s.io/sample-controller), Copyright The sample-controller authors, Apache-2.0. " +
+	"To bring this up to date, run `make new DIR=path/to/this UPDATE=1` in a clone of it.\n"
 
 func (f file) write(dir string) error {
 	path := filepath.Join(dir, f.path)
