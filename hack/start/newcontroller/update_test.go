@@ -40,7 +40,7 @@ func TestUpdate(t *testing.T) {
 	if !strings.Contains(read(t, dir, "controller.go"), "// The author's.") {
 		t.Error("the author's change is lost")
 	}
-	if got := command(t, dir, "git", "status", "--short"); got != "M  .origin\nD  LICENSE\nM  README.md\nM  controller.go\nM  hack/run.sh\n" {
+	if got := command(t, dir, "git", "status", "--short"); got != "M  .origin\nD  LICENSE\nM  controller.go\nM  hack/run.sh\n" {
 		t.Errorf("git status:\n%s", got)
 	}
 	if got := out.String(); !strings.Contains(got, "+// Changed: sqlindex.") || strings.Contains(got, "This is the demo") {
