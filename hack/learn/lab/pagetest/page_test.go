@@ -140,7 +140,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("detail of a key: %s", detail)
 	}
 	p.click("#reflector-foos h2 button")
-	if detail := p.text("#detail"); !contains(detail, "Reflector", "Watches a resource", "It knows nothing about the controller.") {
+	if detail := p.text("#detail"); !contains(detail, "Reflector", "Watches a resource", "The part of an informer that lists and watches one resource") {
 		t.Errorf("detail of the Reflector: %s", detail)
 	}
 	if links := p.get(`[...document.querySelectorAll("#detail a")].map((link) => link.pathname + link.hash).join()`); links != "/docs/reference/client-go.html#reflector,/docs/reference/client-go.html#bookmarks-and-watchlist" {
