@@ -812,6 +812,14 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+func TestListNewest(t *testing.T) {
+	for asked, want := range map[string]string{"0": "", "": "", "7": "7"} {
+		options := &metav1.ListOptions{ResourceVersion: asked}
+		listNewest(options)
+		verifyEqual(t, "the resourceVersion for "+asked, options.ResourceVersion, want)
+	}
+}
+
 func init() { simulation.Flags() }
 
 // TestSimulation runs the program in simulated clusters, with faults: see docs/reference/testing.md.
@@ -819,8 +827,10 @@ func TestSimulation(t *testing.T) {
 	simulation.Test(t, simulation.Config{
 		Program: runSimulated, Resync: foos.ResyncPeriod,
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []simulation.Promise{simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec, simulation.Unseen},
-		Own:    foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
+		Strict: []simulation.Promise{
+			simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec, simulation.Unseen, simulation.Forward,
+		},
+		Own: foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
 		// new: leave out
 		Viewer: `"open…" in make lab`,
 		// new: end

@@ -91,10 +91,12 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	foosName, _ := cache.NewInformerName("foos")
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
 		kubeClient, o.ResyncPeriod, kubeinformers.WithNamespace(o.Namespace),
-		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName))
+		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName),
+		kubeinformers.WithTweakListOptions(listNewest))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(
 		sampleClient, o.ResyncPeriod, informers.WithNamespace(o.Namespace),
-		informers.WithTransform(trim), informers.WithInformerName(foosName))
+		informers.WithTransform(trim), informers.WithInformerName(foosName),
+		informers.WithTweakListOptions(listNewest))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	lastWatchError := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
@@ -157,6 +159,14 @@ func waitForCacheSync(
 	}
 	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w",
 		timeout, lastWatchError())
+}
+
+// listNewest makes the first LIST as new as a WatchList, which an API server before Kubernetes 1.34 may not serve. With
+// the resourceVersion 0 of a Reflector, a cache could answer that is older than what a predecessor has acted on.
+func listNewest(options *metav1.ListOptions) {
+	if options.ResourceVersion == "0" {
+		options.ResourceVersion = ""
+	}
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read.

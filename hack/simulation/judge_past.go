@@ -65,7 +65,7 @@ func (i *instance) knownOwner(c *apiserver.Change) known {
 // isOlder reports whether an object is an older generation than another one, or a predecessor of that name.
 func isOlder(a, b *object) bool {
 	switch {
-	case b == nil:
+	case b == nil || a.GetName() != b.GetName(): // Which of two owners has an object is not a matter of their age.
 		return false
 	case a.GetUID() == b.GetUID():
 		return a.GetGeneration() < b.GetGeneration()

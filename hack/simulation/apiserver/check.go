@@ -88,12 +88,12 @@ func (r *Request) checkOptions() error {
 }
 
 // listOptions returns the options of a list, of a watch or of the deletion of a collection.
-func (r *Request) listOptions() (*internalversion.ListOptions, error) {
+func (r *Request) listOptions(hasWatchList bool) (*internalversion.ListOptions, error) {
 	options := &internalversion.ListOptions{LabelSelector: labels.Everything(), FieldSelector: fields.Everything()}
 	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.Query, metav1.SchemeGroupVersion, options); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return options, invalidOptions("ListOptions", internalversionvalidation.ValidateListOptions(options, true))
+	return options, invalidOptions("ListOptions", internalversionvalidation.ValidateListOptions(options, hasWatchList))
 }
 
 // invalidOptions is the error of options that are invalid, or nil.

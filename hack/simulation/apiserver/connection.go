@@ -127,7 +127,9 @@ func (c *Connection) CutWatches(resource schema.GroupResource, duration time.Dur
 	}
 }
 
-// Stale makes the next list of a resource that may come from a cache older than the newest state by a number of changes.
+// Stale makes the next list of a resource, if it asks for any resourceVersion, older than the newest state by a number of changes, as one from
+// a cache that is behind. Until there is a list, no WatchList of the resource is served, as if the API server's feature gate were off: the
+// initial events of one are never old.
 func (c *Connection) Stale(resource schema.GroupResource, changes int64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -195,7 +197,7 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 		stream, err := c.watch(ctx, r)
 		return nil, stream, err
 	}
-	result, err = c.server.do(r, c.staleness(r))
+	result, err = c.server.do(r, c.takeStaleness(r))
 	if f.Applied != nil {
 		f.Applied()
 	}
@@ -208,16 +210,18 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 	return result, nil, err
 }
 
-// staleness returns by how many changes the response to a request may be older than the newest state.
-func (c *Connection) staleness(r *Request) int64 {
-	isCached := r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && r.Query.Get("resourceVersion") == "0"
-	if !isCached {
+// takeStaleness returns by how many changes the response to a request may be older than the newest state. That of later ones is not.
+func (c *Connection) takeStaleness(r *Request) int64 {
+	if r.Verb != "list" {
 		return 0
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	stale := c.stale[r.Resource]
 	delete(c.stale, r.Resource)
+	if r.Query.Get("resourceVersion") != "0" {
+		return 0
+	}
 	return stale
 }
 

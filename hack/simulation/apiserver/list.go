@@ -28,7 +28,7 @@ type continuation struct {
 
 // list returns a list. One that may come from a cache is older than the newest state by a number of changes. The lock is held.
 func (s *Server) list(r *Request, resource *Resource, staleness int64) (*Object, error) {
-	options, err := r.listOptions()
+	options, err := r.listOptions(true)
 	if err != nil {
 		return nil, err
 	}

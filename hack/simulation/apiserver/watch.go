@@ -27,11 +27,12 @@ const (
 func (c *Connection) watch(ctx context.Context, r *Request) (begin func() io.ReadCloser, err error) {
 	c.lock.Lock()
 	isRefused := c.refused[r.Resource].After(time.Now()) || c.refused[AllResources].After(time.Now())
+	_, isStale := c.stale[r.Resource]
 	c.lock.Unlock()
 	if isRefused {
 		return nil, ErrConnection
 	}
-	initial, next, selects, err := c.server.startWatch(r, c.staleness(r))
+	initial, next, selects, err := c.server.startWatch(r, !isStale)
 	if apierrors.IsResourceExpired(err) { // The API server says it in an event.
 		raw := encode(statusOf(err))
 		status, _ := decode(raw) // It is an object.
@@ -128,12 +129,11 @@ func (c *Connection) deliver(writer io.Writer, r *Request, event Change) bool {
 	return err == nil
 }
 
-// startWatch returns what a watch begins with, and the resourceVersion after which it goes on. Initial events are older than the newest
-// state by a number of changes, as they may be if they come from a cache.
-func (s *Server) startWatch(r *Request, staleness int64) (initial []Change, next int64, selects func(*Object) bool, err error) {
+// startWatch returns what a watch begins with, and the resourceVersion after which it goes on.
+func (s *Server) startWatch(r *Request, hasWatchList bool) (initial []Change, next int64, selects func(*Object) bool, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if next, selects, err = s.watched(r); err != nil {
+	if next, selects, err = s.watched(r, hasWatchList); err != nil {
 		s.failed(r, nil, err)
 		return nil, 0, nil, err
 	}
@@ -141,8 +141,7 @@ func (s *Server) startWatch(r *Request, staleness int64) (initial []Change, next
 	if !sends && next != 0 {
 		return nil, next, selects, nil
 	}
-	begin := s.resourceVersion - int64(len(s.history)) // A cache that is behind does not know what was compacted meanwhile.
-	next = max(s.resourceVersion-staleness, begin, next)
+	next = s.resourceVersion
 	for _, o := range sorted(s.at(r.Resource, next), "") {
 		if selects(o) {
 			initial = append(initial, Change{Type: watch.Added, New: o, raw: encode(o.Object)})
@@ -155,7 +154,7 @@ func (s *Server) startWatch(r *Request, staleness int64) (initial []Change, next
 }
 
 // watched returns from which resourceVersion on a watch asks for what. It returns an error if the API server rejects the watch.
-func (s *Server) watched(r *Request) (version int64, selects func(*Object) bool, err error) {
+func (s *Server) watched(r *Request, hasWatchList bool) (version int64, selects func(*Object) bool, err error) {
 	if err := s.rejection(r); err != nil {
 		return 0, nil, err
 	}
@@ -163,7 +162,7 @@ func (s *Server) watched(r *Request) (version int64, selects func(*Object) bool,
 	if err := resource.check(r); err != nil {
 		return 0, nil, err
 	}
-	options, err := r.listOptions()
+	options, err := r.listOptions(hasWatchList)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -338,12 +338,19 @@ func TestStaleList(t *testing.T) {
 		factory.Start(stop)
 		advance(time.Second)
 		synctest.Wait()
-		for n, want := range []string{"w", "v", "w"} {
-			if n == 1 {
-				c.connection.Stale(configMaps, 1)
+		for n, test := range []struct {
+			staleness     int64
+			version, want string
+		}{{0, "0", "w"}, {1, "0", "v"}, {0, "0", "w"}, {1, "", "w"}, {0, "0", "w"}} {
+			if test.staleness > 0 {
+				c.connection.Stale(configMaps, test.staleness)
+				_, err := c.of(o).Watch(c.ctx, metav1.ListOptions{
+					SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+				})
+				expectError(t, err, metav1.StatusReasonInvalid, "unless the WatchList feature gate is enabled")
 			}
-			list, err := c.of(o).List(c.ctx, metav1.ListOptions{ResourceVersion: "0"})
-			if err != nil || text(&list.Items[0], "data", "k") != want {
+			list, err := c.of(o).List(c.ctx, metav1.ListOptions{ResourceVersion: test.version})
+			if err != nil || text(&list.Items[0], "data", "k") != test.want {
 				t.Errorf("list %d is %v, %v", n, list, err)
 			}
 		}
