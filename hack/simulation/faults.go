@@ -326,12 +326,24 @@ func (w *walk) rewriteText(o *object) {
 func (w *walk) undoChanges(ref reference, duration time.Duration) string {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	w.undone[ref], w.faultsChanged = time.Now().Add(duration), time.Now()
+	w.undone[ref], w.faultsChanged = &undoing{until: time.Now().Add(duration)}, time.Now()
 	return during(duration) + "another client undoes each change of " + ref.String()
 }
 
-// undoDelay is how soon another client undoes a change.
-const undoDelay = 20 * time.Millisecond
+// undoing is that another client undoes what the program changes of an object.
+type undoing struct {
+	until time.Time
+	times int // that it has undone a change
+}
+
+// delay is how soon another client undoes a change. If the program has not become slower after a while, the client has, as most do: a walk
+// with a program that need not keep Pace ends.
+func (u *undoing) delay() time.Duration {
+	if u.times > 2*maxPace {
+		return time.Minute
+	}
+	return 20 * time.Millisecond
+}
 
 // undo undoes a change, if that is due. The lock is held.
 func (w *walk) undo(c *apiserver.Change) {
@@ -339,7 +351,8 @@ func (w *walk) undo(c *apiserver.Change) {
 	if !w.isUndone(c) {
 		return
 	}
-	time.AfterFunc(undoDelay, func() {
+	w.undone[ref].times++
+	time.AfterFunc(w.undone[ref].delay(), func() {
 		w.tell(user, w.change(ref, func(o *object) string {
 			for key, value := range content(c.Old.DeepCopy()) {
 				o.Object[key] = value
@@ -351,7 +364,8 @@ func (w *walk) undo(c *apiserver.Change) {
 
 // isUndone reports whether another client undoes a change. The lock is held.
 func (w *walk) isUndone(c *apiserver.Change) bool {
-	return w.undone[w.referenceTo(c.New)].After(time.Now()) && isInstance(c.Request.Client) && c.Type == watch.Modified &&
+	u := w.undone[w.referenceTo(c.New)]
+	return u != nil && u.until.After(time.Now()) && isInstance(c.Request.Client) && c.Type == watch.Modified &&
 		!equality.Semantic.DeepEqual(content(c.Old), content(c.New))
 }
 

@@ -232,6 +232,17 @@ func TestEndedProbes(t *testing.T) {
 	}
 }
 
+// TestEndlessUndoing has a client that undoes, for hours, what a controller writes again at once: it takes its time after a while.
+func TestEndlessUndoing(t *testing.T) {
+	all := newTestTester(t, Config{Program: newWidgetController(nil), Exempt: []Promise{Pace}})
+	w := newWalk(all, script{steps: steps(t, "create"), long: &steps(t, "undo")[0], meanwhile: steps(t, "change/16")})
+	w.inBubble(t)
+	made := w.sentSince(time.Time{}, func(r *request) bool { return r.IsWrite() })
+	if n := len(made); n <= 2*maxPace || n > 4*maxPace {
+		t.Errorf("it has made %d writes:\n%s", n, join(w.lines[max(0, len(w.lines)-20):]))
+	}
+}
+
 // testBroken walks with a controller that breaks a promise.
 func testBroken(t *testing.T, promise Promise, change func(c *widgetController), s script) {
 	t.Helper()

@@ -60,12 +60,12 @@ type walk struct {
 	hiddenUntil   time.Time // when the program has reported, after such a fault, what was so
 	happened      int       // how many actions and faults
 	faults        map[string]fault
-	undone        map[reference]time.Time // until when another client undoes what the program changes
+	undone        map[reference]*undoing
 }
 
 func newWalk(all *tester, s script) *walk {
 	w := &walk{
-		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]time.Time{},
+		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]*undoing{},
 		story: story{exempt: slices.Clone(all.Exempt), broken: map[Promise]*violation{}},
 	}
 	for _, promise := range strictPromises {
