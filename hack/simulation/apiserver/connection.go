@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -172,7 +173,11 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 	responded(result, err)
 	switch {
 	case err != nil:
-		return respondError(httpRequest, err)
+		response, err := respondError(httpRequest, err)
+		if response != nil && !takesTime(r) {
+			response.Header.Del("Retry-After")
+		}
+		return response, err
 	case stream != nil:
 		response := respond(httpRequest, http.StatusOK, nil)
 		response.Body = stream()
@@ -185,7 +190,7 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 
 // roundTrip returns an object, a list, or what begins to stream the events of a watch.
 func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result *Object, stream func() io.ReadCloser, err error) {
-	if err := c.wait(ctx, latency+f.Delay, AllResources); err != nil {
+	if err := c.travel(ctx, r, latency+f.Delay); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -201,7 +206,7 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 	if f.Applied != nil {
 		f.Applied()
 	}
-	if err := c.wait(ctx, latency+f.AfterDelay, AllResources); err != nil {
+	if err := c.travel(ctx, r, latency+f.AfterDelay); err != nil {
 		return nil, nil, err
 	}
 	if f.Lost || c.isBroken() {
@@ -223,6 +228,18 @@ func (c *Connection) takeStaleness(r *Request) int64 {
 		return 0
 	}
 	return stale
+}
+
+// takesTime reports whether a request takes time, as all do but for discovery, and those of events.k8s.io: the EventBroadcaster of
+// client-go/tools/events holds a mutex meanwhile.
+func takesTime(r *Request) bool { return r.Resource.Group != eventsv1.GroupName }
+
+// travel lets a request or its response take a time.
+func (c *Connection) travel(ctx context.Context, r *Request, duration time.Duration) error {
+	if !takesTime(r) {
+		return ctx.Err()
+	}
+	return c.wait(ctx, duration, AllResources)
 }
 
 // wait waits for a time, and longer while the watches of a resource, or all, are held. It returns an error if the request ends meanwhile.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -226,5 +227,30 @@ func TestEvents(t *testing.T) {
 		}
 		broadcaster.Shutdown()
 		advance(time.Minute)
+	})
+}
+
+// TestEventSeries has the network stand still, and then a 429: an EventBroadcaster that holds its mutex while it sends would stop virtual time.
+func TestEventSeries(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.connection.Hold(AllResources, time.Hour)
+		event := &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tested"}, EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal,
+			Reason: "Tested", Action: "Test", ReportingController: "example.com/test", ReportingInstance: "test-1",
+		}
+		start := time.Now()
+		send := func(want metav1.StatusReason) {
+			_, err := c.kube.EventsV1().Events("default").Create(c.ctx, event, metav1.CreateOptions{})
+			expectError(t, err, want, "")
+			if took := time.Since(start); took > 0 {
+				t.Errorf("it took %s", took)
+			}
+		}
+		send("")
+		c.AddRule(Rule{
+			Until: start.Add(time.Minute), Matches: func(*Request) bool { return true },
+			Reject: func(*Request) error { return apierrors.NewTooManyRequests("busy", 1) },
+		})
+		send(metav1.StatusReasonTooManyRequests)
 	})
 }
