@@ -33,10 +33,11 @@ const restartDelay = time.Second
 type instance struct {
 	*apiserver.Connection
 	apiserver.Reliable
-	name   string
-	walk   *walk
-	ctx    context.Context
-	cancel context.CancelFunc
+	name    string
+	walk    *walk
+	ctx     context.Context
+	cancel  context.CancelFunc
+	started time.Time
 
 	knowledge
 	stopped    bool                               // by SIGTERM or SIGKILL
@@ -52,7 +53,8 @@ type stale struct {
 // newInstance returns a process that has not been started yet. The lock is held once others are running.
 func (w *walk) newInstance() *instance {
 	w.started++
-	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), knowledge: newKnowledge(), staleUntil: map[schema.GroupResource]time.Time{}}
+	i := &instance{walk: w, name: fmt.Sprintf("%s%d", instancePrefix, w.started), started: time.Now(), knowledge: newKnowledge(),
+		staleUntil: map[schema.GroupResource]time.Time{}}
 	i.Connection = w.server.Connect(i.name, w.recorder.Network(i.name, i))
 	for resource, version := range w.stale.since {
 		i.Stale(resource, w.version-version)

@@ -4,6 +4,8 @@
 package simulation
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,15 +14,19 @@ import (
 )
 
 const (
-	// Forward: no write of an object is about an older generation of its owner than an earlier write of it.
-	Forward Promise = "no write goes back in time"
+	// Forward: no write of an object is about an older generation of its owner than one from before the process was started.
+	Forward Promise = "no restart goes back in time"
 	// NoTwins: nothing is created for an owner that has one already, with another generated name.
 	NoTwins Promise = "nothing is created twice"
 )
 
 // pastJudge judges Forward and NoTwins.
 func pastJudge(w *walk) judge {
-	last := map[reference]*object{} // the owner of each object, as its last writer knew it; of generation 0 if it may have known an older one
+	type past struct {
+		owner *object // as the last writer knew it; of generation 0 if it may have known an older one
+		at    time.Time
+	}
+	last := map[reference]past{}
 	return judge{committed: func(i *instance, c *apiserver.Change) {
 		if c.Old == nil {
 			w.judgeTwins(i, c)
@@ -30,16 +36,17 @@ func pastJudge(w *walk) judge {
 		case owner == nil:
 		case k.since.After(i.open[c.Request].decided):
 			// It may have known an older state, but it has written this UID.
-			if its := metav1.GetControllerOfNoCopy(c.New); its != nil && its.UID == owner.GetUID() && (last[ref] == nil || last[ref].GetUID() != its.UID) {
+			its, was := metav1.GetControllerOfNoCopy(c.New), last[ref].owner
+			if its != nil && its.UID == owner.GetUID() && (was == nil || was.GetUID() != its.UID) {
 				oldest := owner.DeepCopy()
 				oldest.SetGeneration(0)
-				last[ref] = oldest
+				last[ref] = past{oldest, time.Now()}
 			}
-		case isOlder(owner, last[ref]):
+		case isOlder(owner, last[ref].owner) && i.started.After(last[ref].at):
 			w.violated(Forward, "%s knows %s %s of resourceVersion %s, and the last write was about resourceVersion %s: %s", i.name, owner.GetKind(),
-				owner.GetName(), owner.GetResourceVersion(), last[ref].GetResourceVersion(), c.Request)
+				owner.GetName(), owner.GetResourceVersion(), last[ref].owner.GetResourceVersion(), c.Request)
 		default:
-			last[ref] = owner
+			last[ref] = past{owner, time.Now()}
 		}
 	}}
 }
@@ -54,12 +61,21 @@ func (i *instance) knownOwner(c *apiserver.Change) known {
 	if i.open[c.Request] == nil || owner == nil {
 		return known{}
 	}
-	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it.
-	resource := i.walk.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
-	if resource == nil || !i.walk.isUsers(resource.GroupResource()) {
+	ref, isUsers := i.walk.ownerOf(written.GetNamespace(), owner)
+	if !isUsers {
 		return known{}
 	}
-	return i.objects[reference{resource.GroupResource(), types.NamespacedName{Namespace: written.GetNamespace(), Name: owner.Name}}]
+	return i.objects[ref]
+}
+
+// ownerOf returns where an owner is, and whether it is one of the users' objects.
+func (w *walk) ownerOf(namespace string, owner *metav1.OwnerReference) (ref reference, isUsers bool) {
+	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it.
+	resource := w.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
+	if resource == nil || !w.isUsers(resource.GroupResource()) {
+		return reference{}, false
+	}
+	return reference{resource.GroupResource(), types.NamespacedName{Namespace: namespace, Name: owner.Name}}, true
 }
 
 // isOlder reports whether an object is an older generation than another one, or a predecessor of that name.

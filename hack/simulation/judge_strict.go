@@ -16,15 +16,23 @@ import (
 func strictJudge(w *walk) judge {
 	return judge{
 		committed: func(i *instance, c *apiserver.Change) {
-			if c.Old == nil || !isWork(c.Request.Resource) {
+			if !isWork(c.Request.Resource) {
 				return
 			}
 			ref := w.referenceTo(c.New)
+			if c.Old == nil {
+				// Of one that is new, the instance may not know yet that its owner's status says so.
+				owner, last := metav1.GetControllerOfNoCopy(c.New), i.objects[ref].object
+				if owner != nil && last != nil && sameOwner(c.New, last) && time.Since(last.GetCreationTimestamp().Time) > time.Minute {
+					i.judgeFreshOwner(c, owner)
+				}
+				return
+			}
 			if last := i.objects[ref].object; last == nil || last.GetResourceVersion() != c.Old.GetResourceVersion() {
 				w.violated(FreshWrites, "%s cannot know the %s that it changes: resourceVersion %s: %s", i.name, ref, c.Old.GetResourceVersion(), c.Request)
 			}
-			if c.Request.Verb == "delete" {
-				i.judgeFreshOwner(c)
+			if owner := metav1.GetControllerOfNoCopy(c.Old); owner != nil && c.Request.Verb == "delete" {
+				i.judgeFreshOwner(c, owner)
 			}
 		},
 		failed: func(i *instance, r *request, found *object, err error) {
@@ -45,20 +53,22 @@ func strictJudge(w *walk) judge {
 	}
 }
 
-// judgeFreshOwner judges whether an instance has known the users' object that controls what it deletes: as it is, unless that is later than the
-// decision to delete. The lock is held.
-func (i *instance) judgeFreshOwner(c *apiserver.Change) {
-	w, controller, r := i.walk, metav1.GetControllerOfNoCopy(c.Old), i.open[c.Request]
-	if controller == nil || r == nil {
+// judgeFreshOwner judges whether an instance has known the users' object that controls what it deletes or creates again: as it is, unless that is
+// later than the decision. What an owner that is gone has left may be deleted. The lock is held.
+func (i *instance) judgeFreshOwner(c *apiserver.Change, controller *metav1.OwnerReference) {
+	w, r := i.walk, i.open[c.Request]
+	ref, isUsers := w.ownerOf(c.New.GetNamespace(), controller)
+	if r == nil || !isUsers || !w.specAt[ref.String()].Before(r.decided) {
 		return
 	}
-	for ref, owner := range w.objects {
-		known := i.objects[ref].object
-		isNewest := known != nil && known.GetUID() == owner.GetUID() && known.GetGeneration() == owner.GetGeneration()
-		if owner.GetUID() == controller.UID && !isNewest && w.specAt[ref.String()].Before(r.decided) {
-			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref,
-				time.Since(w.specAt[ref.String()]), c.Request)
+	known, owner := i.objects[ref].object, w.objects[ref]
+	switch since := time.Since(w.specAt[ref.String()]); {
+	case owner != nil && owner.GetUID() == controller.UID:
+		if known == nil || known.GetUID() != owner.GetUID() || known.GetGeneration() != owner.GetGeneration() {
+			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref, since, c.Request)
 		}
+	case c.Old == nil:
+		w.violated(FreshOwners, "%s creates for %s, UID %s, which is gone since %s: %s", i.name, ref, controller.UID, since, c.Request)
 	}
 }
 

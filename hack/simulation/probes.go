@@ -35,6 +35,7 @@ var (
 		{"changes while no controllers run", Truth, probeNoControllers},
 		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
+		{"a deletion that is seen late, after a restart", FreshOwners, probeDeletedOwner},
 		{"a restart that sees an old spec", Forward, probeOldSpec},
 		{"a restart that sees an old deletion", Forward, probeOldDeletion},
 		{"a termination while a write is open", LeaseLast, probeTermination},

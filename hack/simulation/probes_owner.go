@@ -55,6 +55,29 @@ func probeRenamed(w *walk) {
 	}
 }
 
+// probeDeletedOwner restarts the instances and, once they know all, deletes an object of a user. What the program has created for it is collected,
+// and the program sees that before it sees the deletion.
+func probeDeletedOwner(w *walk) {
+	for n := range w.Instances {
+		w.tell(user, w.current(n).kill())
+		w.sleep(restartDelay + time.Second)
+	}
+	w.sleep(2 * time.Minute)
+	for _, ref := range w.owned() {
+		owner := w.controllerOf(ref)
+		if owner == nil {
+			continue
+		}
+		of := w.referenceTo(owner)
+		for n := range w.Instances {
+			w.current(n).Hold(of.GroupResource, 3*soonTime)
+		}
+		w.tell(user, w.delete(of, metav1.DeletePropagationBackground)+"; the watch shows that late")
+		w.sleep(time.Minute)
+		return
+	}
+}
+
 // rename changes the first name in an object of a user, and reports whether it has one.
 func (w *walk) rename(owner *object) bool {
 	ref := w.referenceTo(owner)

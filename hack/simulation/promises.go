@@ -70,8 +70,8 @@ const (
 	OwnWrites Promise = "no write from a cache older than its own write"
 	// FreshWrites: no write replaces a state of an object that the program cannot know.
 	FreshWrites Promise = "no write from a stale cache"
-	// FreshOwners: nothing is deleted for a state of its owner that the program cannot know to be the newest one.
-	FreshOwners Promise = "no deletion from a stale cache"
+	// FreshOwners: nothing is deleted, or created again, for a state of its owner that the program cannot know to be the newest one.
+	FreshOwners Promise = "no deletion, and no second creation, from a stale cache"
 	// NoConflict: no request conflicts with a state of the object that the program has seen a second before.
 	NoConflict Promise = "no conflict"
 	// FreshSpec: what fails after a new spec is retried at once, whatever errors there were before.

@@ -30,7 +30,7 @@ type record struct {
 	versions     map[schema.GroupResource][]int64 // those of the changes of a resource, but for the program's own of users' objects
 	changedAt    map[string][]time.Time           // when others than the program have changed something, by what it is about
 	news         map[string]time.Time             // when the last of these was that a program has to react to
-	specAt       map[string]time.Time             // since when the API server has the newest generation of an object
+	specAt       map[string]time.Time             // since when the API server has the newest generation of an object, or has it no more
 	created      map[types.UID]*object            // by the program, as they were then
 	users        map[types.UID]bool               // the users' objects, past ones too
 	adopted      map[types.UID]types.UID          // of which objects users have made which of their own the controller
@@ -97,7 +97,7 @@ func (w *walk) recordCommit(c *apiserver.Change) {
 	}
 	ref := w.referenceTo(c.New)
 	w.objects[ref] = c.New
-	if c.Old == nil || c.Old.GetGeneration() != c.New.GetGeneration() {
+	if c.Old == nil || c.Type == watch.Deleted || c.Old.GetGeneration() != c.New.GetGeneration() {
 		w.specAt[ref.String()] = time.Now()
 	}
 	if c.Type == watch.Deleted {

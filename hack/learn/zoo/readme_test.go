@@ -108,6 +108,6 @@ then random ones. *lines* are those of the controller in its file.
 | bug | what happened | mechanism | broken promise | fix | walks | lines |
 |---|---|---|---|---|---|---|
 %s
-` + "`no write goes back in time` and `nothing is created twice`" + ` are strict [promises](../../simulation/promises.go), which are only judged of a
+` + "`no restart goes back in time` and `nothing is created twice`" + ` are strict [promises](../../simulation/promises.go), which are only judged of a
 program that makes them; ` + "`one member goes at a time`" + ` is a promise of opensearch's own.
 `
