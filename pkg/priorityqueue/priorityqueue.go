@@ -21,6 +21,12 @@ import (
 // with n of high priority before it waits for at most n+1 overdue ones, however many there are.
 const maxLowWait = 30 * time.Second
 
+// The delay of the first retry of an item doubles with each failure, up to the maximum.
+const (
+	FirstRetryDelay = 5 * time.Millisecond
+	MaxRetryDelay   = 1000 * time.Second
+)
+
 // Queue is a rate-limiting workqueue that hands out items of high priority first, until others are overdue.
 // Items of one priority keep their order. Add and AddAfter add with high priority, and a retry keeps the priority
 // with which its item is processed. An item may have one delay of each priority.
@@ -37,7 +43,7 @@ type Queue[T comparable] struct {
 func New[T comparable](name string) *Queue[T] {
 	bucket := &workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(rate.Limit(50), 300)}
 	limiter := workqueue.NewTypedMaxOfRateLimiter(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
+		workqueue.NewTypedItemExponentialFailureRateLimiter[T](FirstRetryDelay, MaxRetryDelay),
 		workqueue.NewTypedWithMaxWaitRateLimiter(bucket, 30*time.Second),
 	)
 	rateLimiting := func(queue workqueue.TypedInterface[T]) workqueue.TypedRateLimitingInterface[T] {

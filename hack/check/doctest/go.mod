@@ -10,3 +10,5 @@ require k8s.io/sample-controller/hack/learn/variants v0.0.0-00010101000000-00000
 replace k8s.io/sample-controller/hack/cluster => ../../cluster
 
 require k8s.io/sample-controller/hack/cluster v0.0.0-00010101000000-000000000000
+
+require github.com/yuin/goldmark v1.8.7

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
 )
 
 // document is a Markdown file.
@@ -31,12 +34,7 @@ type block struct {
 	text     string
 }
 
-var (
-	fence   = regexp.MustCompile("^\\s*```(\\w*)")
-	heading = regexp.MustCompile(`^#{1,6} +(.*)$`)
-	// linked matches an inline link, whose text is all that its anchor has of it.
-	linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-)
+var markdown = goldmark.DefaultParser()
 
 func readDocument(root, path string) (*document, error) {
 	content, err := os.ReadFile(filepath.Join(root, path))
@@ -47,44 +45,49 @@ func readDocument(root, path string) (*document, error) {
 }
 
 func parse(path, content string) (*document, error) {
-	d := &document{path: path, anchors: map[string]bool{}}
-	var current *block
-	section, indent := "", ""
-	for i, line := range strings.Split(content, "\n") {
-		prose := ""
-		match := fence.FindStringSubmatch(line)
-		switch {
-		case match != nil && current == nil:
-			current = &block{language: match[1], line: i + 2, section: section}
-			indent = line[:strings.Index(line, "`")]
-		case match != nil:
-			d.blocks = append(d.blocks, *current)
-			current = nil
-		case current != nil:
-			current.text += strings.TrimPrefix(line, indent) + "\n"
-		default:
-			prose = line
-			if title := heading.FindStringSubmatch(line); title != nil {
-				section = d.addAnchor(title[1])
-			}
+	d := &document{path: path, prose: strings.Split(content, "\n"), anchors: map[string]bool{}}
+	source, section := []byte(content), ""
+	err := ast.Walk(markdown.Parse(text.NewReader(source)), func(node ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
 		}
-		d.prose = append(d.prose, prose)
+		switch node := node.(type) {
+		case *ast.Heading:
+			section = d.addAnchor(textOf(node, source))
+		case *ast.FencedCodeBlock:
+			// The lines of the fences. A block without an end reaches to that of the document.
+			first := strings.Count(content[:node.Pos()], "\n")
+			last := first + node.Lines().Len() + 1
+			if last >= len(d.prose) || !strings.Contains(d.prose[last], "```") {
+				return ast.WalkStop, fmt.Errorf("%s:%d: the code block has no end", path, first+1)
+			}
+			d.blocks = append(d.blocks, block{string(node.Language(source)), first + 2, section, string(node.Lines().Value(source))})
+			clear(d.prose[first : last+1])
+		}
+		return ast.WalkContinue, nil
+	})
+	return d, err
+}
+
+// textOf returns the text in a node.
+func textOf(node ast.Node, source []byte) (all string) {
+	if leaf, ok := node.(*ast.Text); ok {
+		return string(leaf.Value(source))
 	}
-	if current != nil {
-		return nil, fmt.Errorf("%s:%d: the code block has no end", path, current.line-1)
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		all += textOf(child, source)
 	}
-	return d, nil
+	return all
 }
 
 // addAnchor adds the anchor that GitHub gives a heading.
 func (d *document) addAnchor(title string) string {
-	title = strings.ToLower(strings.TrimSpace(linked.ReplaceAllString(title, "$1")))
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
 			return '-'
 		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return r
+			return unicode.ToLower(r)
 		}
 		return -1
 	}, title)

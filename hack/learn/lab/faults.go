@@ -6,14 +6,11 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -49,14 +46,6 @@ func (l *Lab) faultOf(r *apiserver.Request) (name string, f apiserver.Fault) {
 func (l *Lab) inject(count int, i injection) error {
 	l.change(func() { l.injections = append(l.injections, slices.Repeat([]injection{i}, count)...) })
 	return nil
-}
-
-// injectedError returns what the API server responds with instead of applying a write.
-func injectedError(code string) error {
-	number, _ := strconv.Atoi(code) // It is one of the options.
-	reason := map[int]metav1.StatusReason{http.StatusInternalServerError: metav1.StatusReasonInternalError,
-		http.StatusConflict: metav1.StatusReasonConflict, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests}[number]
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(number), Reason: reason, Message: "injected by the lab"}}
 }
 
 var (
@@ -118,7 +107,8 @@ var faultActions = []action{
 		Name: "failWrite", Label: "Fail the next writes", Command: inAPIServer,
 		Fields: []field{{Name: "count", Default: "1", Type: "number", Min: 1, Max: 10}, laneField, {Name: "code", Default: "500", Options: []string{"500", "409", "429"}}},
 		do: func(l *Lab, v values) error {
-			return l.inject(v.number("count"), injection{"failWrite", v["lane"], apiserver.Fault{Err: injectedError(v["code"])}})
+			err := apiserver.StatusError(int32(v.number("code")), "injected by the lab")
+			return l.inject(v.number("count"), injection{"failWrite", v["lane"], apiserver.Fault{Err: err}})
 		},
 	},
 	{

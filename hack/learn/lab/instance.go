@@ -85,14 +85,15 @@ func (l *Lab) start(i *instance) {
 
 // Log traces a line of an instance's log.
 func (l *Lab) Log(pod, text string) {
+	parsed, ok := parseLine(text)
 	l.lock.Lock()
-	if i := l.find(pod); i != nil && !i.leader && strings.Contains(text, `"msg":"Starting workers"`) { // Only the leader starts them.
+	if i := l.find(pod); i != nil && !i.leader && messages[parsed.message].kind == "workersStarted" { // Only the leader starts them.
 		i.leader = true
 		defer l.changed()
 	}
 	l.lock.Unlock()
 	l.trace(func(t *tracer) {
-		if parsed, ok := parseLine(text); ok {
+		if ok {
 			t.traceLine(t.pod(pod), parsed)
 			return
 		}

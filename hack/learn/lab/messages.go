@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/sample-controller/pkg/metrics"
+	"k8s.io/sample-controller/pkg/priorityqueue"
 )
 
 // message says which step a log message is. A message that is not in the table becomes a step of the kind log.
@@ -76,7 +79,7 @@ func inSync(lane, result, what string) message {
 }
 
 // deploymentReasons are how the reasons begin for which the handlers of Deployments enqueue a Foo.
-var deploymentReasons = []string{"controller of ", "rollout of ", "Deployment of "}
+var deploymentReasons = []string{"controller of ", "rollout of ", "Deployment of the desired name was added or deleted, or has another controller"}
 
 // ignoredCallers are packages whose messages say nothing about a key or an object.
 var ignoredCallers = []string{"features/", "record/", "server/"}
@@ -291,19 +294,16 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// The delays that are not logged: those of keys whose sync has to be repeated. The rate limiter doubles the first one with each failure. What
-// it delays for all keys together is not known.
-const (
-	requeueDelay    = time.Second
-	firstRetryDelay = 5 * time.Millisecond
-	maxRetryDelay   = 1000 * time.Second
-)
+// requeueDelay is how long a key waits whose sync has to be repeated, although nothing has failed: retryDelay of controller.go. It is not logged.
+const requeueDelay = time.Second
 
+// retryDelay returns the delay of a key whose sync has failed, which is not logged either. What the rate limiter delays for all keys together is
+// not known.
 func retryDelay(retries int) time.Duration {
 	if retries > 30 { // It would not fit into a Duration.
-		return maxRetryDelay
+		return priorityqueue.MaxRetryDelay
 	}
-	return min(firstRetryDelay<<retries, maxRetryDelay)
+	return min(priorityqueue.FirstRetryDelay<<retries, priorityqueue.MaxRetryDelay)
 }
 
 // traceSyncEnd traces the end of a sync, and what handleErr does with the key.
@@ -314,7 +314,7 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	if work := p.queue.processing[s.Key]; work != nil {
 		s.Worker, s.Retries = work.worker, work.retries
 	}
-	if s.Result == "success" || s.Result == "stalled" {
+	if s.Result == metrics.Success || s.Result == metrics.Stalled {
 		forget := step
 		forget.Kind, forget.Retries, forget.What, forget.Code = "queueForget", s.Retries, "Forget: there were no retries", codeQueueForget
 		if s.Retries > 0 {
@@ -325,8 +325,8 @@ func traceSyncEnd(t *tracer, p *pod, l line, s Step) {
 	var delay time.Duration
 	step.Kind, step.Why, step.What, step.Code = "queueAddAfter", s.Result, "queued after a delay", codeHandleErr
 	switch s.Result {
-	case "success", "stalled": // The delay of the latter was logged.
-	case "stale", "not_leading", "paused":
+	case metrics.Success, metrics.Stalled: // The delay of the latter was logged.
+	case metrics.Stale, metrics.NotLeading, metrics.Paused:
 		delay = requeueDelay
 	default:
 		delay = retryDelay(s.Retries)

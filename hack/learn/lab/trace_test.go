@@ -6,11 +6,12 @@ package lab
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 // start is the time of the first record of a test.
@@ -66,7 +67,7 @@ func (t *tracing) response(milliseconds float64, verb, resource, resourceVersion
 	written.SetResourceVersion(resourceVersion)
 	var err error
 	if code >= 300 {
-		err = injectedError(strconv.Itoa(code))
+		err = apiserver.StatusError(int32(code), "injected")
 	}
 	t.at(milliseconds, func(tr *tracer, p *pod) { tr.response(p, s, written, err) })
 }

@@ -7,17 +7,20 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 const (
 	namespace = metav1.NamespaceDefault
 	// manyLabel is the label of the Foos of createMany.
 	manyLabel = "lab"
-	// container is the container whose image is edited.
+	// container is the container whose image is edited: containerName of controller.go.
 	container = "nginx"
 )
 
 var (
+	fooVersion    = samplev1alpha1.GroupVersion.String() // the apiVersion of Foos
 	objectField   = field{Name: "name", Default: "a", Shared: true}
 	replicasField = field{Name: "replicas", Default: "3", Type: "number", Min: 1, Max: 10}
 )
@@ -26,7 +29,7 @@ var (
 var acts = []action{
 	{
 		Name: "create", Label: "Create a Foo",
-		Command: `echo '{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","metadata":{"name":"{name}"},` +
+		Command: `echo '{"apiVersion":"` + fooVersion + `","kind":"Foo","metadata":{"name":"{name}"},` +
 			`"spec":{"deploymentName":"{deploymentName}","replicas":{replicas}}}' | kubectl create -f -`,
 		Fields: []field{objectField, {Name: "deploymentName", Default: "a"}, {Name: "replicas", Default: "1", Type: "number", Min: 1, Max: 10}},
 		do: func(l *Lab, v values) error {
@@ -55,7 +58,7 @@ var acts = []action{
 	},
 	{
 		Name: "createMany", Label: "Create many Foos",
-		Command: `for i in $(seq -f %04g 0 $(({count} - 1))); do echo '{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo",` +
+		Command: `for i in $(seq -f %04g 0 $(({count} - 1))); do echo '{"apiVersion":"` + fooVersion + `","kind":"Foo",` +
 			`"metadata":{"name":"many-'$i'","labels":{"` + manyLabel + `":"many"}},"spec":{"deploymentName":"many-'$i'","replicas":1}}'; done | kubectl create -f -`,
 		Fields: []field{{Name: "count", Default: "100", Type: "number", Min: 1, Max: 1000}},
 		do: func(l *Lab, v values) error {
@@ -123,7 +126,7 @@ func newObject(apiVersion, kind, name string, labels, spec map[string]any) *obje
 }
 
 func (l *Lab) create(name, deploymentName string, replicas int, labels map[string]any) error {
-	return l.cluster.create(newObject("samplecontroller.k8s.io/v1alpha1", "Foo", name, labels,
+	return l.cluster.create(newObject(fooVersion, "Foo", name, labels,
 		map[string]any{"deploymentName": deploymentName, "replicas": int64(replicas)}))
 }
 

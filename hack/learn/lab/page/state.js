@@ -225,7 +225,7 @@ const changes = {
   },
 
   workersStarted({ pod, step }) {
-    pod.workers = Array.from({ length: step.count || 2 }, (_, i) => ({ number: i + 1, key: null, trail: [], last: null }));
+    pod.workers = Array.from({ length: step.count }, (_, i) => ({ number: i + 1, key: null, trail: [], last: null }));
   },
   workersStopped({ pod }) { // Running syncs end.
     pod.workers = pod.workers.filter((worker) => worker.key);
