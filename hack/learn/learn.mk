@@ -3,7 +3,7 @@
 
 # What is only for learning. The paths are relative to the root of the repository.
 
-MODULES += hack/learn/lab/pagetest hack/learn/lab/site hack/learn/variants hack/learn/zoo
+MODULES += hack/learn/lab/pagetest hack/learn/lab/site hack/learn/tutorial/controllerruntime hack/learn/variants hack/learn/zoo
 check: test-lab test-variants
 
 .PHONY: lab
@@ -52,12 +52,16 @@ test-variants: ## Test that each variant of the controller, which lacks one thin
 mutants: ## Try N=30 mutants, the controller with one line changed, and show which the walks notice: about a minute each.
 	@go -C hack/learn/variants run ./mutants -root=../../.. -n=$(or $(N),30) -seed=$(or $(SEED),1) -walks=$(or $(WALKS),100)
 
+# What is in a stage is copied, with the main.go of DIR. A stage with a go.mod is as deep below the root there as its replace directive says.
+STAGE = hack/learn/tutorial/$(if $(filter controller-runtime,$(N)),controllerruntime,stage$(N))
+
 .PHONY: stage
-stage: ## Run the lessons of stage N=3 of the tutorial, and that of the next stage; with DIR=mine your own code for that stage.
-	@test -f hack/learn/tutorial/stage$(N)/main.go || { echo "N must be the number of a stage, from 1 to 9."; exit 2; }
-	@test -f $(or $(DIR),hack/learn/tutorial/stage$(N))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
-	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),hack/learn/tutorial/stage$(N))/main.go hack/learn/tutorial/stage$(N)/main_test.go .build/stage
-	@go test -count=1 -timeout=1m -v ./.build/stage > .build/stage/output 2>&1; status=$$?; \
+stage: ## Run the lessons of stage N=3 of the tutorial, or N=controller-runtime, and that of the next stage; with DIR=mine your own code for that stage.
+	@test -f $(STAGE)/main.go || { echo "N must be the number of a stage, from 1 to 9, or controller-runtime."; exit 2; }
+	@test -f $(or $(DIR),$(STAGE))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
+	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),$(STAGE))/main.go $(STAGE)/main_test.go .build/stage
+	@test ! -f $(STAGE)/go.mod || { cp $(STAGE)/go.sum .build/stage && sed 's|=> [./]*|=> ../..|' $(STAGE)/go.mod > .build/stage/go.mod; }
+	@go -C .build/stage test -count=1 -timeout=1m -v -run=TestStage . > .build/stage/output 2>&1; status=$$?; \
 	  grep -v '^=== \|^[IEW][0-9]' .build/stage/output; \
 	  test $$status = 0 || echo 'What your program has logged is in .build/stage/output.'; exit $$status
 
@@ -67,6 +71,7 @@ tutorial-docs: ## Write the stories of the tutorial to docs/learn/tutorial, and 
 	go test -count=1 -run=TestPages ./hack/learn/tutorial -args -update
 
 .PHONY: test-zoo
-test-zoo: ## Walk with public bugs of other controllers until each is noticed, with mended ones, and with hack/check/bench/controllerruntime.
+test-zoo: ## Walk with public bugs of other controllers until each is noticed, with mended ones, and with the two controllers that use controller-runtime.
 	go -C hack/learn/zoo test -count=1 -timeout 1h ./...
+	go -C hack/learn/tutorial/controllerruntime test -count=1 -timeout 1h .
 	go -C hack/check/bench test -count=1 -timeout 1h ./controllerruntime

@@ -83,7 +83,7 @@ func returning(program simulation.Program) simulation.Program {
 	}
 }
 
-// root returns the directory of the module, in which a stage is, or a copy of one.
+// root returns the root of the repository, in which a stage is, or a copy of one.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -91,11 +91,11 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "artifacts", "examples")); err == nil {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("no directory above has a go.mod: run the test in a clone of the repository")
+			t.Fatal("no directory above has artifacts/examples: run the test in a clone of the repository")
 		}
 	}
 }

@@ -33,6 +33,7 @@ var Lessons = []simulation.Trial{
 		w.create(0, 0, 1)
 		w.Expect(10*soon, "the Foo has no Deployment", func() bool { return w.deployment(0) != nil })
 		createAgain := func(errors int, replicas int64, timeout time.Duration) {
+			w.Sleep(soon) // A conflict, which is an error too, has been retried.
 			w.FailNext(errors, "create", deployments, errInjected)
 			w.deleteDeployment(0)
 			w.scale(0, replicas)
