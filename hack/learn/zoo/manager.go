@@ -5,6 +5,7 @@ package zoo
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,18 @@ type kube struct {
 // patch changes an object, if it is still what was found in the cache. An update would drop the fields that its Go type does not know.
 func (k kube) patch(ctx context.Context, changed, found client.Object) error {
 	return k.Patch(ctx, changed, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{}))
+}
+
+// createCurrent is createNamed, after the API server was asked whether the App is still what the cache has.
+func (k kube) createCurrent(ctx context.Context, app *App, child client.Object, name string) error {
+	live := &App{}
+	if err := k.live.Get(ctx, client.ObjectKeyFromObject(app), live); err != nil {
+		return err
+	}
+	if live.UID != app.UID || live.Generation != app.Generation {
+		return fmt.Errorf("the API server has generation %d of the App with the UID %s, and the cache has another one", live.Generation, live.UID)
+	}
+	return k.createNamed(ctx, child, name)
 }
 
 // createNamed creates a child, unless something else has its name: the deletion of that is an event.

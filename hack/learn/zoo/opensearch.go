@@ -6,6 +6,7 @@ package zoo
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +48,7 @@ func (c opensearchController) reconcile(ctx context.Context, k kube, app *App) e
 			return err
 		}
 	}
-	members, err := configMapsOf(ctx, k, app)
+	members, err := membersOf(ctx, k, app)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func (c opensearchController) reconcile(ctx context.Context, k kube, app *App) e
 		if member.Data["config"] == app.Spec.Config {
 			continue
 		}
-		if up, err := configMapsOf(ctx, reader, app); err != nil || len(up) < opensearchMembers {
+		if up, err := membersOf(ctx, reader, app); err != nil || len(up) < opensearchMembers {
 			return err
 		}
 		if err := k.Delete(ctx, &member); err != nil {
@@ -67,6 +68,12 @@ func (c opensearchController) reconcile(ctx context.Context, k kube, app *App) e
 		}
 	}
 	return nil
+}
+
+// membersOf returns the ConfigMaps that an App controls and has named.
+func membersOf(ctx context.Context, reader client.Reader, app *App) ([]corev1.ConfigMap, error) {
+	its, err := configMapsOf(ctx, reader, app)
+	return slices.DeleteFunc(its, func(c corev1.ConfigMap) bool { return !slices.Contains(memberNames(app.Name), c.Name) }), err
 }
 
 func memberNames(app string) (names []string) {

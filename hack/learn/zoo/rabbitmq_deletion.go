@@ -20,7 +20,7 @@ var rabbitmqDeletion = animal{
 	source:    "https://github.com/rabbitmq/cluster-operator/issues/648",
 	happened:  "After a restart, the API server's cache still had a cluster that was being deleted: the StatefulSet of its successor was deleted.",
 	mechanism: "The finalizer deletes by name, whoever has an object of that name by now.",
-	mend:      "It deletes only what the App controls, and only the object with the UID that the cache has.",
+	mend:      "It deletes only what the App controls, and only the object with the UID that the cache has. Before it creates one, it asks the API server.",
 	promise:   simulation.Forward,
 	program: func(mended bool) simulation.Program {
 		return managed(rabbitmqDeletionController{mended}.reconcile, &appsv1.StatefulSet{})
@@ -40,7 +40,10 @@ func (c rabbitmqDeletionController) reconcile(ctx context.Context, k kube, app *
 		return k.patch(ctx, changed, app)
 	}
 	err := k.Get(ctx, client.ObjectKeyFromObject(app), &appsv1.StatefulSet{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err) && c.mended:
+		return k.createCurrent(ctx, app, newStatefulSet(app), app.Name)
+	case apierrors.IsNotFound(err):
 		return k.createNamed(ctx, newStatefulSet(app), app.Name)
 	}
 	return err

@@ -21,7 +21,7 @@ var zookeeper = animal{
 	source:    "https://github.com/pravega/zookeeper-operator/issues/314",
 	happened:  "After a restart, the API server's cache still had an older spec, with fewer replicas: a Pod and its volume were deleted.",
 	mechanism: "The spec in the cache is obeyed, although the StatefulSet was already set from a newer one.",
-	mend:      "The StatefulSet has the generation that it was set from: with an older one, nothing is done.",
+	mend:      "The StatefulSet has the generation that it was set from: with an older one, nothing is done. Before it creates one, it asks the API server.",
 	promise:   simulation.Forward,
 	program: func(mended bool) simulation.Program {
 		return managed(zookeeperController{mended}.reconcile, &appsv1.StatefulSet{})
@@ -41,6 +41,8 @@ func (c zookeeperController) reconcile(ctx context.Context, k kube, app *App) er
 	desired, found := newStatefulSet(app), &appsv1.StatefulSet{}
 	desired.Annotations = map[string]string{generationAnnotation: fmt.Sprint(app.Generation)}
 	switch err := k.Get(ctx, client.ObjectKeyFromObject(app), found); {
+	case apierrors.IsNotFound(err) && c.mended:
+		return k.createCurrent(ctx, app, desired, app.Name)
 	case apierrors.IsNotFound(err):
 		return k.createNamed(ctx, desired, app.Name)
 	case err != nil || !metav1.IsControlledBy(found, app):
