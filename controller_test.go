@@ -816,7 +816,7 @@ func TestListNewest(t *testing.T) {
 	for asked, want := range map[string]string{"0": "", "": "", "7": "7"} {
 		options := &metav1.ListOptions{ResourceVersion: asked}
 		listNewest(options)
-		verifyEqual(t, "the resourceVersion for "+asked, options.ResourceVersion, want)
+		verifyEqual(t, fmt.Sprintf("the resourceVersion for %q", asked), options.ResourceVersion, want)
 	}
 }
 

@@ -161,8 +161,9 @@ func waitForCacheSync(
 		timeout, lastWatchError())
 }
 
-// listNewest makes the first LIST as new as a WatchList, which an API server before Kubernetes 1.34 may not serve. With
-// the resourceVersion 0 of a Reflector, a cache could answer that is older than what a predecessor has acted on.
+// listNewest makes the first LIST consistent, as a WatchList is. The Reflector lists if the API server does not serve a
+// WatchList, as by default before Kubernetes 1.34. Its resourceVersion 0 would accept the state of a stale watch cache,
+// which may be older than what a predecessor has acted on.
 func listNewest(options *metav1.ListOptions) {
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""

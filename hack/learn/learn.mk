@@ -52,11 +52,11 @@ test-variants: ## Test that each variant of the controller, which lacks one thin
 mutants: ## Try N=30 mutants, the controller with one line changed, and show which the walks notice: about a minute each.
 	@go -C hack/learn/variants run ./mutants -root=../../.. -n=$(or $(N),30) -seed=$(or $(SEED),1) -walks=$(or $(WALKS),100)
 
-# What is in a stage is copied, with the main.go of DIR. A stage with a go.mod is as deep below the root there as its replace directive says.
+# The main.go of DIR and the rest of the stage are copied to .build/stage. The replace directive of a go.mod is adjusted to that depth.
 STAGE = hack/learn/tutorial/$(if $(filter controller-runtime,$(N)),controllerruntime,stage$(N))
 
 .PHONY: stage
-stage: ## Run the lessons of stage N=3 of the tutorial, or N=controller-runtime, and that of the next stage; with DIR=mine your own code for that stage.
+stage: ## Run the lessons of stage N=3 of the tutorial, or N=controller-runtime, and that of the next stage if there is one; with DIR=mine your own code for that stage.
 	@test -f $(STAGE)/main.go || { echo "N must be the number of a stage, from 1 to 9, or controller-runtime."; exit 2; }
 	@test -f $(or $(DIR),$(STAGE))/main.go || { echo "There is no $(DIR)/main.go: DIR is the directory with your main.go."; exit 2; }
 	@rm -rf .build/stage && mkdir -p .build/stage && cp $(or $(DIR),$(STAGE))/main.go $(STAGE)/main_test.go .build/stage

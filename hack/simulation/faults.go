@@ -330,14 +330,13 @@ func (w *walk) undoChanges(ref reference, duration time.Duration) string {
 	return during(duration) + "another client undoes each change of " + ref.String()
 }
 
-// undoing is that another client undoes what the program changes of an object.
+// undoing is another client that undoes what the program changes of an object.
 type undoing struct {
 	until time.Time
-	times int // that it has undone a change
+	times int // how often it has
 }
 
-// delay is how soon another client undoes a change. If the program has not become slower after a while, the client has, as most do: a walk
-// with a program that need not keep Pace ends.
+// delay is how long the client waits. It slows down after a while: otherwise a walk with a program that need not keep Pace would not end.
 func (u *undoing) delay() time.Duration {
 	if u.times > 2*maxPace {
 		return time.Minute
@@ -351,9 +350,19 @@ func (w *walk) undo(c *apiserver.Change) {
 	if !w.isUndone(c) {
 		return
 	}
-	w.undone[ref].times++
-	time.AfterFunc(w.undone[ref].delay(), func() {
+	u := w.undone[ref]
+	u.times++
+	time.AfterFunc(u.delay(), func() {
+		w.lock.Lock()
+		isOver := w.undone[ref] != u
+		w.lock.Unlock()
+		if isOver {
+			return
+		}
 		w.tell(user, w.change(ref, func(o *object) string {
+			if o.GetUID() != c.New.GetUID() || !equality.Semantic.DeepEqual(content(o), content(c.New)) {
+				return "" // It is not there any more.
+			}
 			for key, value := range content(c.Old.DeepCopy()) {
 				o.Object[key] = value
 			}

@@ -57,7 +57,7 @@ func (w *walk) newInstance() *instance {
 		staleUntil: map[schema.GroupResource]time.Time{}}
 	i.Connection = w.server.Connect(i.name, w.recorder.Network(i.name, i))
 	for resource, version := range w.stale.since {
-		i.Stale(resource, w.version-version)
+		i.Stale(resource, version)
 		i.staleUntil[resource] = time.Now().Add(w.stale.duration)
 	}
 	w.stale = stale{}

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 const (
-	// Forward: no write of an object is about an older generation of its owner than one from before the process was started.
+	// Forward: after a restart, no write of an object is about an older generation of its owner than a write before the restart.
 	Forward Promise = "no restart goes back in time"
 	// NoTwins: nothing is created for an owner that has one already, with another generated name.
 	NoTwins Promise = "nothing is created twice"
@@ -23,8 +22,8 @@ const (
 // pastJudge judges Forward and NoTwins.
 func pastJudge(w *walk) judge {
 	type past struct {
-		owner *object // as the last writer knew it; of generation 0 if it may have known an older one
-		at    time.Time
+		owner *object   // the newest one that a writer has known; of generation 0 if it may have known an older one
+		since time.Time // when the first write was about it
 	}
 	last := map[reference]past{}
 	return judge{committed: func(i *instance, c *apiserver.Change) {
@@ -32,20 +31,23 @@ func pastJudge(w *walk) judge {
 			w.judgeTwins(i, c)
 		}
 		ref, k := w.referenceTo(c.New), i.knownOwner(c)
+		before := last[ref]
 		switch owner := k.object; {
 		case owner == nil:
 		case k.since.After(i.open[c.Request].decided):
 			// It may have known an older state, but it has written this UID.
-			its, was := metav1.GetControllerOfNoCopy(c.New), last[ref].owner
-			if its != nil && its.UID == owner.GetUID() && (was == nil || was.GetUID() != its.UID) {
+			its := metav1.GetControllerOfNoCopy(c.New)
+			if its != nil && its.UID == owner.GetUID() && (before.owner == nil || before.owner.GetUID() != its.UID) {
 				oldest := owner.DeepCopy()
 				oldest.SetGeneration(0)
 				last[ref] = past{oldest, time.Now()}
 			}
-		case isOlder(owner, last[ref].owner) && i.started.After(last[ref].at):
-			w.violated(Forward, "%s knows %s %s of resourceVersion %s, and the last write was about resourceVersion %s: %s", i.name, owner.GetKind(),
-				owner.GetName(), owner.GetResourceVersion(), last[ref].owner.GetResourceVersion(), c.Request)
-		default:
+		case isOlder(owner, before.owner):
+			if i.started.After(before.since) { // A process whose watch lags corrects itself.
+				w.violated(Forward, "%s knows %s %s of resourceVersion %s, and a write before its start was about resourceVersion %s: %s", i.name,
+					owner.GetKind(), owner.GetName(), owner.GetResourceVersion(), before.owner.GetResourceVersion(), c.Request)
+			}
+		case before.owner == nil || before.owner.GetUID() != owner.GetUID() || before.owner.GetGeneration() != owner.GetGeneration():
 			last[ref] = past{owner, time.Now()}
 		}
 	}}
@@ -70,18 +72,21 @@ func (i *instance) knownOwner(c *apiserver.Change) known {
 
 // ownerOf returns where an owner is, and whether it is one of the users' objects.
 func (w *walk) ownerOf(namespace string, owner *metav1.OwnerReference) (ref reference, isUsers bool) {
-	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it.
-	resource := w.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
+	resource := w.resourceOf(owner)
 	if resource == nil || !w.isUsers(resource.GroupResource()) {
 		return reference{}, false
 	}
-	return reference{resource.GroupResource(), types.NamespacedName{Namespace: namespace, Name: owner.Name}}, true
+	name := types.NamespacedName{Name: owner.Name}
+	if resource.Namespaced {
+		name.Namespace = namespace
+	}
+	return reference{resource.GroupResource(), name}, true
 }
 
 // isOlder reports whether an object is an older generation than another one, or a predecessor of that name.
 func isOlder(a, b *object) bool {
 	switch {
-	case b == nil || a.GetName() != b.GetName(): // Which of two owners has an object is not a matter of their age.
+	case b == nil || a.GetKind() != b.GetKind() || a.GetName() != b.GetName(): // Which of two owners has an object is not a matter of their age.
 		return false
 	case a.GetUID() == b.GetUID():
 		return a.GetGeneration() < b.GetGeneration()

@@ -21,7 +21,7 @@ func strictJudge(w *walk) judge {
 			}
 			ref := w.referenceTo(c.New)
 			if c.Old == nil {
-				// Of one that is new, the instance may not know yet that its owner's status says so.
+				// If it was created just before, the instance may not have seen yet that its owner's status reports it.
 				owner, last := metav1.GetControllerOfNoCopy(c.New), i.objects[ref].object
 				if owner != nil && last != nil && sameOwner(c.New, last) && time.Since(last.GetCreationTimestamp().Time) > time.Minute {
 					i.judgeFreshOwner(c, owner)
@@ -62,13 +62,14 @@ func (i *instance) judgeFreshOwner(c *apiserver.Change, controller *metav1.Owner
 		return
 	}
 	known, owner := i.objects[ref].object, w.objects[ref]
-	switch since := time.Since(w.specAt[ref.String()]); {
+	switch {
 	case owner != nil && owner.GetUID() == controller.UID:
 		if known == nil || known.GetUID() != owner.GetUID() || known.GetGeneration() != owner.GetGeneration() {
-			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref, since, c.Request)
+			w.violated(FreshOwners, "%s cannot know generation %d of %s, which is %s old: %s", i.name, owner.GetGeneration(), ref,
+				time.Since(w.specAt[ref.String()]), c.Request)
 		}
 	case c.Old == nil:
-		w.violated(FreshOwners, "%s creates for %s, UID %s, which is gone since %s: %s", i.name, ref, controller.UID, since, c.Request)
+		w.violated(FreshOwners, "%s creates for %s, UID %s, which is gone: %s", i.name, ref, controller.UID, c.Request)
 	}
 }
 

@@ -55,8 +55,8 @@ func probeRenamed(w *walk) {
 	}
 }
 
-// probeDeletedOwner restarts the instances and, once they know all, deletes an object of a user. What the program has created for it is collected,
-// and the program sees that before it sees the deletion.
+// probeDeletedOwner restarts the instances and, once their caches have synced, deletes an object of a user. What the program has created for it is
+// garbage-collected, and the program sees that before it sees the deletion.
 func probeDeletedOwner(w *walk) {
 	for n := range w.Instances {
 		w.tell(user, w.current(n).kill())

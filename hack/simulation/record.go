@@ -183,12 +183,17 @@ func (w *walk) aboutObject(ref reference, o *object) string {
 		return ref.String()
 	}
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
-		gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it, or refuses it.
-		if r := w.server.ForKind(gv.WithKind(owner.Kind).GroupKind()); r != nil {
+		if r := w.resourceOf(owner); r != nil {
 			return r.Resource + " " + owner.Name
 		}
 	}
 	return ref.String()
+}
+
+// resourceOf returns the resource of an owner, or nil if it is not simulated.
+func (w *walk) resourceOf(owner *metav1.OwnerReference) *apiserver.Resource {
+	gv, _ := schema.ParseGroupVersion(owner.APIVersion) // The API server has validated it, or refuses it.
+	return w.server.ForKind(gv.WithKind(owner.Kind).GroupKind())
 }
 
 // useOf is the kind of a request.

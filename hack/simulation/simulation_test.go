@@ -232,7 +232,7 @@ func TestEndedProbes(t *testing.T) {
 	}
 }
 
-// TestEndlessUndoing has a client that undoes, for hours, what a controller writes again at once: it takes its time after a while.
+// TestEndlessUndoing has a client that undoes, for hours, what a controller writes again at once: the client slows down.
 func TestEndlessUndoing(t *testing.T) {
 	all := newTestTester(t, Config{Program: newWidgetController(nil), Exempt: []Promise{Pace}})
 	w := newWalk(all, script{steps: steps(t, "create"), long: &steps(t, "undo")[0], meanwhile: steps(t, "change/16")})

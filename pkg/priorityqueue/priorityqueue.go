@@ -21,7 +21,7 @@ import (
 // with n of high priority before it waits for at most n+1 overdue ones, however many there are.
 const maxLowWait = 30 * time.Second
 
-// The delay of the first retry of an item doubles with each failure, up to the maximum.
+// The retry delay of an item starts at FirstRetryDelay and doubles with each failure, up to MaxRetryDelay.
 const (
 	FirstRetryDelay = 5 * time.Millisecond
 	MaxRetryDelay   = 1000 * time.Second

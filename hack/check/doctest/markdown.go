@@ -58,7 +58,7 @@ func parse(path, content string) (*document, error) {
 			// The lines of the fences. A block without an end reaches to that of the document.
 			first := strings.Count(content[:node.Pos()], "\n")
 			last := first + node.Lines().Len() + 1
-			if last >= len(d.prose) || !strings.Contains(d.prose[last], "```") {
+			if last >= len(d.prose) || !strings.Contains(d.prose[last], "```") && !strings.Contains(d.prose[last], "~~~") {
 				return ast.WalkStop, fmt.Errorf("%s:%d: the code block has no end", path, first+1)
 			}
 			d.blocks = append(d.blocks, block{string(node.Language(source)), first + 2, section, string(node.Lines().Value(source))})

@@ -294,7 +294,7 @@ func traceSyncStart(t *tracer, p *pod, l line, s Step) {
 	t.emit(s)
 }
 
-// requeueDelay is how long a key waits whose sync has to be repeated, although nothing has failed: retryDelay of controller.go. It is not logged.
+// requeueDelay is the delay of a key whose sync is repeated although it has not failed: retryDelay of controller.go. It is not logged.
 const requeueDelay = time.Second
 
 // retryDelay returns the delay of a key whose sync has failed, which is not logged either. What the rate limiter delays for all keys together is

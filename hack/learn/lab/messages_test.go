@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestProgram verifies that the code of the program and of client-go has the texts and constants that the lab repeats because it cannot import
@@ -36,15 +37,18 @@ func TestProgram(t *testing.T) {
 		code += strings.Join(strings.Fields(string(content)), " ")
 	}
 	has := func(text string) bool { return strings.Contains(code, `"`+text+`"`) }
-	reasons := append(deploymentReasons, "deleted", "resync") // The page knows the latter.
-	for _, text := range slices.Concat(slices.Collect(maps.Keys(messages)), ignoredMessages, reasons) {
+	for _, text := range slices.Concat(slices.Collect(maps.Keys(messages)), ignoredMessages, deploymentReasons) {
 		for part := range strings.SplitSeq(text, "Deployment") { // The kind may be in a variable.
 			if part != "" && !has(part) && !has(text) {
 				t.Errorf("the program does not log %q", text)
 			}
 		}
 	}
-	for _, constant := range []string{`containerName = "` + container + `"`, "retryDelay = time.Second"} {
+	if requeueDelay != time.Second {
+		t.Error("requeueDelay is not the retryDelay that is looked for below")
+	}
+	// The page compares with the reasons of the last two.
+	for _, constant := range []string{`containerName = "` + container + `"`, "retryDelay = time.Second", `foo, "deleted")`, `foo, "resync")`} {
 		if !strings.Contains(code, constant) {
 			t.Errorf("controller.go has no %s", constant)
 		}

@@ -39,16 +39,19 @@ func (k kube) patch(ctx context.Context, changed, found client.Object) error {
 	return k.Patch(ctx, changed, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{}))
 }
 
-// createCurrent is createNamed, after the API server was asked whether the App is still what the cache has.
-func (k kube) createCurrent(ctx context.Context, app *App, child client.Object, name string) error {
-	live := &App{}
-	if err := k.live.Get(ctx, client.ObjectKeyFromObject(app), live); err != nil {
-		return err
+// createOf creates the child that has the name of its App. If it is careful, the App in the API server has to be the one in the cache.
+func (k kube) createOf(ctx context.Context, app *App, child client.Object, isCareful bool) error {
+	live := app
+	if isCareful {
+		live = &App{}
+		if err := k.live.Get(ctx, client.ObjectKeyFromObject(app), live); err != nil {
+			return err
+		}
 	}
 	if live.UID != app.UID || live.Generation != app.Generation {
-		return fmt.Errorf("the API server has generation %d of the App with the UID %s, and the cache has another one", live.Generation, live.UID)
+		return fmt.Errorf("the cache has generation %d of the App, and the API server generation %d", app.Generation, live.Generation)
 	}
-	return k.createNamed(ctx, child, name)
+	return k.createNamed(ctx, child, app.Name)
 }
 
 // createNamed creates a child, unless something else has its name: the deletion of that is an event.

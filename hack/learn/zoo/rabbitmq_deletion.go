@@ -40,11 +40,8 @@ func (c rabbitmqDeletionController) reconcile(ctx context.Context, k kube, app *
 		return k.patch(ctx, changed, app)
 	}
 	err := k.Get(ctx, client.ObjectKeyFromObject(app), &appsv1.StatefulSet{})
-	switch {
-	case apierrors.IsNotFound(err) && c.mended:
-		return k.createCurrent(ctx, app, newStatefulSet(app), app.Name)
-	case apierrors.IsNotFound(err):
-		return k.createNamed(ctx, newStatefulSet(app), app.Name)
+	if apierrors.IsNotFound(err) {
+		return k.createOf(ctx, app, newStatefulSet(app), c.mended)
 	}
 	return err
 }

@@ -41,10 +41,8 @@ func (c zookeeperController) reconcile(ctx context.Context, k kube, app *App) er
 	desired, found := newStatefulSet(app), &appsv1.StatefulSet{}
 	desired.Annotations = map[string]string{generationAnnotation: fmt.Sprint(app.Generation)}
 	switch err := k.Get(ctx, client.ObjectKeyFromObject(app), found); {
-	case apierrors.IsNotFound(err) && c.mended:
-		return k.createCurrent(ctx, app, desired, app.Name)
 	case apierrors.IsNotFound(err):
-		return k.createNamed(ctx, desired, app.Name)
+		return k.createOf(ctx, app, desired, c.mended)
 	case err != nil || !metav1.IsControlledBy(found, app):
 		return err
 	}

@@ -82,7 +82,7 @@ type Connection struct {
 	held    map[schema.GroupResource]time.Time // until when the watches of a resource, or all requests and watches, stand still
 	refused map[schema.GroupResource]time.Time // until when no watch of a resource is accepted
 	watches map[*Request]context.CancelFunc
-	stale   map[schema.GroupResource]int64
+	stale   map[schema.GroupResource]int64 // the resourceVersion that the watch cache of a resource has
 }
 
 // Connect returns a connection of a client of that name.
@@ -128,13 +128,13 @@ func (c *Connection) CutWatches(resource schema.GroupResource, duration time.Dur
 	}
 }
 
-// Stale makes the next list of a resource, if it asks for any resourceVersion, older than the newest state by a number of changes, as one from
-// a cache that is behind. Until there is a list, no WatchList of the resource is served, as if the API server's feature gate were off: the
-// initial events of one are never old.
-func (c *Connection) Stale(resource schema.GroupResource, changes int64) {
+// Stale makes the next list of a resource have the state of a resourceVersion, as if a stale watch cache had served it, if it asks for
+// resourceVersion 0. Until there is a list, the API server refuses WatchLists of the resource, as without the feature gate: their initial events
+// are never stale.
+func (c *Connection) Stale(resource schema.GroupResource, version int64) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.stale[resource] = changes
+	c.stale[resource] = version
 }
 
 // Heal ends all that Hold and CutWatches have begun.
@@ -155,7 +155,7 @@ func (c *Connection) isBroken() bool {
 const latency = time.Millisecond
 
 // RoundTrip implements http.RoundTripper. Discovery always answers, at once: some clients hold a mutex meanwhile, and virtual time does not
-// pass while a goroutine waits for a mutex.
+// pass while a goroutine waits for a mutex. For that reason, requests that take no time do not say when to try again, either.
 func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error) {
 	if response := c.server.discover(httpRequest); response != nil {
 		return response, nil
@@ -202,7 +202,7 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 		stream, err := c.watch(ctx, r)
 		return nil, stream, err
 	}
-	result, err = c.server.do(r, c.takeStaleness(r))
+	result, err = c.server.do(r, c.takeStale(r))
 	if f.Applied != nil {
 		f.Applied()
 	}
@@ -215,8 +215,8 @@ func (c *Connection) roundTrip(ctx context.Context, r *Request, f Fault) (result
 	return result, nil, err
 }
 
-// takeStaleness returns by how many changes the response to a request may be older than the newest state. That of later ones is not.
-func (c *Connection) takeStaleness(r *Request) int64 {
+// takeStale returns the resourceVersion of the state that a list has because it is stale, or 0. No later list is.
+func (c *Connection) takeStale(r *Request) int64 {
 	if r.Verb != "list" {
 		return 0
 	}
@@ -230,11 +230,11 @@ func (c *Connection) takeStaleness(r *Request) int64 {
 	return stale
 }
 
-// takesTime reports whether a request takes time, as all do but for discovery, and those of events.k8s.io: the EventBroadcaster of
-// client-go/tools/events holds a mutex meanwhile.
+// takesTime reports whether a request takes time, and is subject to Fault.Delay and Hold. Those for events.k8s.io are answered at once: the
+// EventBroadcaster of client-go/tools/events holds a mutex meanwhile.
 func takesTime(r *Request) bool { return r.Resource.Group != eventsv1.GroupName }
 
-// travel lets a request or its response take a time.
+// travel waits for as long as a request or its response takes.
 func (c *Connection) travel(ctx context.Context, r *Request, duration time.Duration) error {
 	if !takesTime(r) {
 		return ctx.Err()

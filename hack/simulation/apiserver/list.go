@@ -27,7 +27,7 @@ type continuation struct {
 }
 
 // list returns a list. One that may come from a cache is older than the newest state by a number of changes. The lock is held.
-func (s *Server) list(r *Request, resource *Resource, staleness int64) (*Object, error) {
+func (s *Server) list(r *Request, resource *Resource, stale int64) (*Object, error) {
 	options, err := r.listOptions(true)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *Server) list(r *Request, resource *Resource, staleness int64) (*Object,
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.listed(options, staleness)
+	from, err := s.listed(options, stale)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (resource *Resource) item(o *Object) *Object {
 	return &Object{Object: content}
 }
 
-// listed returns the state that is to be listed.
-func (s *Server) listed(options *internalversion.ListOptions, staleness int64) (from continuation, err error) {
+// listed returns the state that is to be listed: that of the resourceVersion stale, if it is not 0, and a cache may serve it.
+func (s *Server) listed(options *internalversion.ListOptions, stale int64) (from continuation, err error) {
 	from.ResourceVersion = s.resourceVersion
 	if options.Continue != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(options.Continue)
@@ -98,8 +98,8 @@ func (s *Server) listed(options *internalversion.ListOptions, staleness int64) (
 		return from, s.tooLarge(asked)
 	case options.ResourceVersionMatch == metav1.ResourceVersionMatchExact:
 		from.ResourceVersion = asked
-	case options.ResourceVersion != "":
-		from.ResourceVersion = min(max(s.resourceVersion-staleness, s.compacted, asked), s.resourceVersion)
+	case options.ResourceVersion != "" && stale > 0:
+		from.ResourceVersion = min(max(stale, s.compacted, asked), s.resourceVersion)
 	}
 	return from, s.isKnown(from.ResourceVersion)
 }

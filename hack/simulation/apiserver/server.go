@@ -128,12 +128,12 @@ func (s *Server) Compact() {
 	s.compacted = s.resourceVersion
 }
 
-// do executes a request. A list is older than the newest state by a number of changes. What it returns must not be changed.
-func (s *Server) do(r *Request, staleness int64) (*Object, error) {
+// do executes a request. A list has the state of the resourceVersion stale, if that is not 0. What it returns must not be changed.
+func (s *Server) do(r *Request, stale int64) (*Object, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	found := s.objects[r.Resource][r.Key()]
-	result, err := s.execute(r, found, staleness)
+	result, err := s.execute(r, found, stale)
 	if err != nil {
 		s.failed(r, found, err)
 	}
@@ -158,7 +158,7 @@ func (s *Server) failed(r *Request, found *Object, err error) {
 }
 
 // execute executes a request, for the object that was found, or nil. The lock is held.
-func (s *Server) execute(r *Request, found *Object, staleness int64) (*Object, error) {
+func (s *Server) execute(r *Request, found *Object, stale int64) (*Object, error) {
 	if err := s.rejection(r); err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (s *Server) execute(r *Request, found *Object, staleness int64) (*Object, e
 	case "get":
 		return found, nil
 	case "list":
-		return s.list(r, resource, staleness)
+		return s.list(r, resource, stale)
 	case "create":
 		return s.create(r, resource)
 	case "update":

@@ -6,6 +6,7 @@ package apiserver
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -286,7 +287,7 @@ func TestInformer(t *testing.T) {
 		"held":      func(c *cluster) { c.connection.Hold(configMaps, time.Minute) },
 		"frozen":    func(c *cluster) { c.connection.Hold(AllResources, time.Minute) },
 		"stale": func(c *cluster) {
-			c.connection.Stale(configMaps, 3)
+			c.connection.Stale(configMaps, 1)
 			c.connection.CutWatches(configMaps, 0)
 			c.Compact()
 		},
@@ -323,12 +324,17 @@ func TestInformer(t *testing.T) {
 func TestStaleList(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 		o := c.create(configMap)
+		version, err := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
 		c.merge(o, "data: {k: w}")
-		c.connection.Stale(configMaps, 1)
+		c.create(pod) // Whatever happens to other resources.
+		c.connection.Stale(configMaps, version)
 		factory := informers.NewSharedInformerFactory(c.kube, 0)
 		var seen []string
 		note := func(o any) { seen = append(seen, o.(*corev1.ConfigMap).Data["k"]) }
-		_, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		_, err = factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: note, UpdateFunc: func(_, o any) { note(o) },
 		})
 		if err != nil {
@@ -339,11 +345,11 @@ func TestStaleList(t *testing.T) {
 		advance(time.Second)
 		synctest.Wait()
 		for n, test := range []struct {
-			staleness     int64
+			isStale       bool
 			version, want string
-		}{{0, "0", "w"}, {1, "0", "v"}, {0, "0", "w"}, {1, "", "w"}, {0, "0", "w"}} {
-			if test.staleness > 0 {
-				c.connection.Stale(configMaps, test.staleness)
+		}{{false, "0", "w"}, {true, "0", "v"}, {false, "0", "w"}, {true, "", "w"}, {false, "0", "w"}} {
+			if test.isStale {
+				c.connection.Stale(configMaps, version)
 				_, err := c.of(o).Watch(c.ctx, metav1.ListOptions{
 					SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 				})

@@ -54,7 +54,7 @@ func main() {
 const renewDeadline = 10 * time.Second
 
 // run runs the controller in the cluster of config while this instance holds the Lease, until ctx is done. If the Lease is lost, it returns
-// an error, and the process has to end.
+// an error, and the process must exit.
 func run(ctx context.Context, config *rest.Config) error {
 	guarded, renewed := rest.CopyConfig(config), &atomic.Pointer[time.Time]{}
 	guarded.Wrap(func(next http.RoundTripper) http.RoundTripper { return &guard{next, renewed} })
@@ -73,7 +73,7 @@ func run(ctx context.Context, config *rest.Config) error {
 	}
 	r := &fooReconciler{mgr.GetClient(), mgr.GetAPIReader(), flowcontrol.NewBackOff(time.Second, 15*time.Minute)}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		wait.UntilWithContext(ctx, func(context.Context) { r.pauses.GC() }, time.Minute) // Those of Foos that are gone.
+		wait.UntilWithContext(ctx, func(context.Context) { r.pauses.GC() }, time.Minute) // Those that ended long ago.
 		return nil
 	})); err != nil {
 		return err
@@ -93,10 +93,10 @@ func run(ctx context.Context, config *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// guard rejects writes of an instance that may lead no more. The renewals of the Lease go through it, too.
+// guard rejects writes of an instance that may have lost the Lease. The renewals of the Lease go through it, too.
 type guard struct {
 	next    http.RoundTripper
-	renewed *atomic.Pointer[time.Time] // when the last renewal was sent, or nil if that failed
+	renewed *atomic.Pointer[time.Time] // when the last renewal was sent, or nil if there was none, or if it failed
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -115,7 +115,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	if renewed := g.renewed.Load(); renewed == nil || time.Since(*renewed) > renewDeadline {
-		return nil, errors.New("this instance may not lead any more")
+		return nil, errors.New("this instance may have lost the Lease")
 	}
 	return g.next.RoundTrip(r)
 }
@@ -165,8 +165,8 @@ func (r *fooReconciler) Reconcile(ctx context.Context, foo *samplev1alpha1.Foo) 
 }
 
 var (
-	errNotControlled = errors.New("this Foo does not control it")                        // Its name is taken.
-	errOverridden    = errors.New("the last write of the Deployment was undone at once") // It must not be written during a pause.
+	errNotControlled = errors.New("this Foo does not control it")                // Its name is taken.
+	errOverridden    = errors.New("the last write of the Deployment was undone") // It must not be written during a pause.
 )
 
 // updateStatus writes the status of a Foo if it differs.
@@ -199,6 +199,9 @@ func (r *fooReconciler) syncDeployment(ctx context.Context, foo *samplev1alpha1.
 		if r.isPaused(foo) {
 			return nil, errOverridden
 		}
+		if err := r.ensureCurrent(ctx, foo); err != nil {
+			return nil, err
+		}
 		deployment = newDeployment(foo)
 		if err := controllerutil.SetControllerReference(foo, deployment, r.Scheme()); err != nil {
 			return nil, err
@@ -227,27 +230,41 @@ func (r *fooReconciler) syncDeployment(ctx context.Context, foo *samplev1alpha1.
 
 // prune deletes the Deployments that a Foo controls under other names than the current one, which has to be available.
 func (r *fooReconciler) prune(ctx context.Context, foo *samplev1alpha1.Foo, current *appsv1.Deployment) error {
+	if !isAvailable(current) {
+		return nil
+	}
 	var deployments appsv1.DeploymentList
-	if err := r.List(ctx, &deployments, client.InNamespace(foo.Namespace)); err != nil || !isAvailable(current) {
+	if err := r.List(ctx, &deployments, client.InNamespace(foo.Namespace)); err != nil {
 		return err
 	}
 	for _, old := range deployments.Items {
 		if old.Name == current.Name || !metav1.IsControlledBy(&old, foo) {
 			continue
 		}
-		// The caches may be stale. Nothing brings back what is deleted, so that this is read from the API server.
-		live, serving := &samplev1alpha1.Foo{}, &appsv1.Deployment{}
-		err := r.live.Get(ctx, client.ObjectKeyFromObject(foo), live)
-		if err != nil || live.UID != foo.UID || live.Spec.DeploymentName != current.Name {
+		if err := r.ensureCurrent(ctx, foo); err != nil {
 			return err
 		}
-		err = r.live.Get(ctx, client.ObjectKeyFromObject(current), serving)
+		serving := &appsv1.Deployment{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(current), serving)
 		if err != nil || !metav1.IsControlledBy(serving, foo) || !isAvailable(serving) {
 			return err
 		}
 		if err := r.Delete(ctx, &old, client.Preconditions{UID: &old.UID, ResourceVersion: &old.ResourceVersion}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// ensureCurrent returns an error if the Foo in the API server is not the one in the cache, which may be stale. Nothing brings back what is
+// deleted, and what is created for a Foo that is gone belongs to nobody.
+func (r *fooReconciler) ensureCurrent(ctx context.Context, foo *samplev1alpha1.Foo) error {
+	live := &samplev1alpha1.Foo{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(foo), live); err != nil {
+		return err
+	}
+	if live.UID != foo.UID || live.Generation != foo.Generation {
+		return errors.New("the cache is stale: the Foo has changed")
 	}
 	return nil
 }
