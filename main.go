@@ -91,12 +91,12 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	foosName, _ := cache.NewInformerName("foos")
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
 		kubeClient, o.ResyncPeriod, kubeinformers.WithNamespace(o.Namespace),
-		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName),
-		kubeinformers.WithTweakListOptions(listNewest))
+		kubeinformers.WithTweakListOptions(listNewest),
+		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(
 		sampleClient, o.ResyncPeriod, informers.WithNamespace(o.Namespace),
-		informers.WithTransform(trim), informers.WithInformerName(foosName),
-		informers.WithTweakListOptions(listNewest))
+		informers.WithTweakListOptions(listNewest),
+		informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
 	lastWatchError := diagnostics.HandleWatchErrors(deployments.Informer(), foos.Informer())
