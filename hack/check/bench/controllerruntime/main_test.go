@@ -26,7 +26,7 @@ const resync = 4 * time.Minute
 var (
 	broken = []simulation.Promise{
 		simulation.Generations, simulation.OwnFields, simulation.SameEnd, simulation.LeaderWrites, simulation.BoundedWork, simulation.Truth,
-		simulation.Pace, simulation.OwnPause,
+		simulation.Pace, simulation.OwnPause, simulation.Restored,
 	}
 	judgeAll = flag.Bool("all", false, "judge also the promises that it is known to break")
 )
