@@ -4,12 +4,14 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -97,7 +99,7 @@ func leavesOf(schema map[string]any, path []string) (leaves []leaf) {
 			continue
 		}
 		property, inner := properties[name].(map[string]any), append(slices.Clone(path), name)
-		if property["type"] == "object" {
+		if property["type"] == "object" && property["additionalProperties"] == nil {
 			leaves = append(leaves, leavesOf(property, inner)...)
 			continue
 		}
@@ -153,7 +155,12 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 	if enum, _ := l.schema["enum"].([]any); len(enum) > 0 {
 		return enum[argument%len(enum)]
 	}
+	if l.schema["x-kubernetes-int-or-string"] == true {
+		return k.quantityOf(l, argument)
+	}
 	switch l.schema["type"] {
+	case "object":
+		return k.mapOf(l, argument)
 	case "boolean":
 		return argument%2 == 0
 	case "integer", "number":
@@ -173,6 +180,39 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 		return runtime.DeepCopyJSONValue(items[:argument%len(items)+1])
 	}
 	return nil
+}
+
+// quantityOf returns a Quantity or an IntOrString: a multiple of what the example or the schema has, or of 1. A percentage stays as it is.
+func (k *userKind) quantityOf(l leaf, argument int) any {
+	known := cmp.Or(value(k.example(argument), l.path...), l.schema["default"], any(int64(1)))
+	q, err := resource.ParseQuantity(fmt.Sprint(known))
+	if err != nil {
+		return known
+	}
+	q.Mul(1 << (argument % 4))
+	if _, isInteger := known.(int64); isInteger {
+		return q.Value()
+	}
+	return q.String()
+}
+
+// mapOf returns the map that the example has, with one more text or number in it, or nil if it has none and its values are neither.
+func (k *userKind) mapOf(l leaf, argument int) any {
+	known, _ := value(k.example(argument), l.path...).(map[string]any)
+	all := map[string]any{}
+	maps.Copy(all, runtime.DeepCopyJSON(known))
+	of, _ := l.schema["additionalProperties"].(map[string]any)
+	key := fmt.Sprintf("KEY_%d", argument%3) // It fits a ConfigMap, a label and an environment variable.
+	switch argument /= 3; of["type"] {
+	case "string":
+		all[key] = fmt.Sprintf("value-%d", argument%4)
+	case "integer", "number":
+		all[key] = k.valueOf(leaf{schema: of}, argument)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 func integer(v any, otherwise int64) int64 {

@@ -1,0 +1,55 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// TestValues has users change fields of all types that a schema may have.
+func TestValues(t *testing.T) {
+	example := &object{Object: map[string]any{"spec": map[string]any{"memory": "64Mi", "percent": "25%", "labels": map[string]any{"a": "b"}}}}
+	k := &userKind{examples: []*object{example}}
+	isAny, texts := map[string]any{"x-kubernetes-int-or-string": true}, map[string]any{"type": "string"}
+	for field, test := range map[string]struct {
+		schema map[string]any
+		want   []any // of the arguments 0 to 3
+	}{
+		"memory":  {isAny, []any{"64Mi", "128Mi", "256Mi", "512Mi"}},
+		"limit":   {map[string]any{"x-kubernetes-int-or-string": true, "default": "1500m"}, []any{"1500m", "3", "6", "12"}},
+		"port":    {isAny, []any{int64(1), int64(2), int64(4), int64(8)}},
+		"percent": {isAny, []any{"25%", "25%", "25%", "25%"}},
+		"labels": {map[string]any{"type": "object", "additionalProperties": texts}, []any{
+			"map[KEY_0:value-0 a:b]", "map[KEY_1:value-0 a:b]", "map[KEY_2:value-0 a:b]", "map[KEY_0:value-1 a:b]",
+		}},
+		"counts": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "integer", "minimum": int64(3)}}, []any{
+			"map[KEY_0:3]", "map[KEY_1:3]", "map[KEY_2:3]", "map[KEY_0:4]",
+		}},
+		"lists": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "array"}}, []any{nil, nil, nil, nil}},
+	} {
+		for argument, want := range test.want {
+			got := k.valueOf(leaf{path: []string{"spec", field}, schema: test.schema}, argument)
+			if _, isMap := got.(map[string]any); isMap {
+				got = fmt.Sprint(got)
+			}
+			if got != want {
+				t.Errorf("value %d of %s is %v, want %v", argument, field, got, want)
+			}
+		}
+	}
+	properties := map[string]any{
+		"map": map[string]any{"type": "object", "additionalProperties": texts},
+		"in":  map[string]any{"type": "object", "properties": map[string]any{"ner": texts}},
+	}
+	paths := map[string]bool{}
+	for _, l := range leavesOf(map[string]any{"properties": properties}, nil) {
+		paths[fmt.Sprint(l.path)] = true
+	}
+	if want := []string{"[in ner]", "[map]"}; !slices.Equal(slices.Sorted(maps.Keys(paths)), want) {
+		t.Errorf("the fields are %v, want %v", paths, want)
+	}
+}
