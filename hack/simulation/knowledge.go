@@ -151,8 +151,8 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 const reactionTime = 2 * time.Second
 
 // hasNews reports whether something has happened since a time for which a program has to try a request again that has failed: there is a new
-// spec, the object that it is about is gone, or others have changed what the request is about. What others do to its other objects, or to one that is to be deleted, is no reason,
-// nor is it for a program that pauses because others have undone what it wrote. The lock is held.
+// spec, the object that it is about is gone, or others have changed what the request is about. What others do to its other objects, or to one
+// that is to be deleted, is no reason, nor is it for a program that pauses because others have undone what it wrote. The lock is held.
 func (w *walk) hasNews(r *request, pauses bool, since time.Time) bool {
 	return w.specAt[r.about].After(since) || !pauses && r.Verb != "delete" && w.news[r.ref.String()].After(since)
 }
