@@ -4,11 +4,16 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 )
 
-// silence judges whether anything is requested while nothing changes.
+// silence judges whether anything is requested while nothing changes. Unless the program promises Unseen, it may need a resync to correct what no
+// watch has shown, and client-go skips one that comes a moment early.
 func (w *walk) silence() {
+	if slices.Contains(w.exempt, Unseen) {
+		w.sleep(2*w.Resync + w.Resync/4)
+	}
 	w.judgeSteady(Silence, "nothing changes", 2*w.Resync+w.Resync/4, func(r *request) bool { return r.Verb != "watch" })
 }
 
