@@ -133,6 +133,9 @@ func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object,
 	q := i.newRequest(r)
 	i.send(q)
 	f := i.faultOf(r)
+	if w.isIdle && r.Resource == leases {
+		f.AfterDelay += w.leaseDuration / 5 // Clients usually time out after a third of it.
+	}
 	w.lock.Unlock()
 	switch {
 	case f.kill && f.Lost:

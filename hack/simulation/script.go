@@ -58,7 +58,7 @@ const (
 	// longEvery is one in how many walks has a fault that lasts for hours.
 	longEvery = 4
 	// longProbesEvery is one in how many walks has a certain probe that takes an hour. Those with such a fault have none.
-	longProbesEvery = 16
+	longProbesEvery = 32
 	// longTime is about how long it lasts, and meanwhileCount how many actions users take meanwhile.
 	longTime, meanwhileCount = 2 * time.Hour, 12
 )

@@ -28,6 +28,8 @@ const (
 	restartTime = time.Minute
 	// leftoverTime is how long what a process has left running may take to notice that all its connections are broken.
 	leftoverTime = 10 * time.Minute
+	// idleTime is how long nothing but time passes at least for a walk to be idle.
+	idleTime = 20 * time.Second
 )
 
 // walk is one run of a script, or of a trial, in a cluster of its own.
@@ -61,6 +63,8 @@ type walk struct {
 	happened      int       // how many actions and faults
 	faults        map[string]fault
 	undone        map[reference]*undoing
+	isIdle        bool
+	leaseDuration time.Duration // how long others respect the Lease
 }
 
 func newWalk(all *tester, s script) *walk {
@@ -217,8 +221,29 @@ func (w *walk) calm() {
 	w.tell(user, "no more actions and faults")
 }
 
+// sleep lets time pass, at most until the walk ends.
+func (w *walk) sleep(duration time.Duration) {
+	if duration >= idleTime {
+		defer w.idle()()
+	}
+	w.story.sleep(duration)
+}
+
+// idle lets the requests for Leases take longer while nothing but time passes, so that there are fewer of them: most requests of a walk renew a
+// Lease. It returns what ends that.
+func (w *walk) idle() (end func()) {
+	set := func(isIdle bool) {
+		w.lock.Lock()
+		defer w.lock.Unlock()
+		w.isIdle = isIdle
+	}
+	set(true)
+	return func() { set(false) }
+}
+
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
 func (w *walk) settle() {
+	defer w.idle()()
 	calm := time.Now()
 	due := calm // since when writes have been due: what one does may make another one possible, about something else
 	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
@@ -262,6 +287,9 @@ func (w *walk) Committed(c *apiserver.Change) {
 	w.recordCommit(c)
 	w.tellChange(c)
 	w.undo(c)
+	if c.Request.Resource == leases {
+		w.leaseDuration = time.Duration(number(c.New, "spec", "leaseDurationSeconds")) * time.Second
+	}
 	i := w.instanceOf(c.Request.Client)
 	if i == nil {
 		return

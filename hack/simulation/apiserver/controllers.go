@@ -69,14 +69,22 @@ var reconcilers = map[Controller]struct {
 // after twice the time each time, up to maxReconcileRetry.
 const reconcileDelay, reconcileRetry, maxReconcileRetry = 80 * time.Millisecond, time.Second, 30 * time.Second
 
+// retryAfter returns when what has failed is tried again that was last delayed by a time.
+func retryAfter(delay time.Duration) time.Duration {
+	return min(max(reconcileRetry, 2*delay), maxReconcileRetry)
+}
+
 // builtInControllers is an Observer that calls the built-in controllers.
 type builtInControllers struct {
 	server     *Server
 	running    map[schema.GroupResource]Controller
 	collects   bool
-	collecting bool                      // A collection is due.
-	again      map[types.UID]*time.Timer // when an object is reconciled again without a change
-	lock       sync.Mutex                // It guards again.
+	collecting bool // A collection is due.
+
+	lock              sync.Mutex                // It guards the rest.
+	again             map[types.UID]*time.Timer // when an object is reconciled again without a change
+	collectRetry      *time.Timer
+	collectRetryDelay time.Duration
 }
 
 // startControllers starts the built-in controllers, and creates the namespaces of a new cluster.
@@ -122,7 +130,7 @@ func (b *builtInControllers) schedule(name Controller, o *Object, after time.Dur
 		}
 		again, err := reconcilers[name].reconcile(client, found)
 		if err != nil && !apierrors.IsConflict(err) { // A conflict comes from another change, which calls it again.
-			again = min(max(reconcileRetry, 2*after), maxReconcileRetry)
+			again = retryAfter(after)
 		}
 		if again == 0 {
 			return

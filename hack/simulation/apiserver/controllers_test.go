@@ -141,19 +141,33 @@ func expectSuspended(t *testing.T, job *Object, status string) {
 	}
 }
 
-// TestOutageOfControllers has a rule that rejects what the controllers write: later, they try it again.
+// TestOutageOfControllers has a rule that rejects what the controllers write: they try it again, later and later. What others do meanwhile makes
+// none of them try more often for ever.
 func TestOutageOfControllers(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		tries := map[string]int{}
 		c.AddRule(Rule{
 			Until: time.Now().Add(time.Minute), Matches: func(r *Request) bool { return r.Client != "tester" && r.Resource != pods },
-			Reject: func(*Request) error { return StatusError(503, "overloaded") },
+			Reject: func(r *Request) error {
+				tries[r.Client]++
+				return StatusError(503, "overloaded")
+			},
 		})
 		o := c.create(widget)
 		dependent, d := c.create(owned(o, "b", "")), c.create(deployment)
 		if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		advance(50 * time.Second)
+		for n := range 10 {
+			c.create(strings.Replace(widget, "name: a", fmt.Sprint("name: other", n), 1))
+			advance(time.Second)
+		}
+		advance(40 * time.Second)
+		for client, n := range tries {
+			if n > 20 {
+				t.Errorf("%s tries %d times", client, n)
+			}
+		}
 		if c.get(dependent) == nil || value(c.get(d), "status", "availableReplicas") != nil {
 			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
 		}

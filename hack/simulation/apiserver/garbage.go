@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	// collectDelay is how long the garbage collector takes to notice a change, and collectRetry when it tries again what has failed.
-	collectDelay, collectRetry = 200 * time.Millisecond, time.Second
-)
+// collectDelay is how long the garbage collector takes to notice a change.
+const collectDelay = 200 * time.Millisecond
 
 // graph is what the garbage collector knows of all objects.
 type graph struct {
@@ -45,9 +43,22 @@ func (b *builtInControllers) collect() {
 	for _, o := range all {
 		failed = g.collect(o) != nil || failed
 	}
-	if failed {
-		time.AfterFunc(collectRetry, b.collect)
+	b.collectAgain(failed)
+}
+
+// collectAgain collects again after a while what has failed, as other built-in controllers do.
+func (b *builtInControllers) collectAgain(failed bool) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.collectRetry != nil {
+		b.collectRetry.Stop()
 	}
+	if !failed {
+		b.collectRetryDelay = 0
+		return
+	}
+	b.collectRetryDelay = retryAfter(b.collectRetryDelay)
+	b.collectRetry = time.AfterFunc(b.collectRetryDelay, b.collect)
 }
 
 // collect does what the garbage collector has to do about an object, if anything.
