@@ -1,0 +1,77 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// TestUndo has another client undo a change of the program, unless somebody has changed the object once more.
+func TestUndo(t *testing.T) {
+	for meanwhile, want := range map[string]string{"": "red", "green": "green"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{}), script{})
+			w.begin(0, nil)
+			defer w.end()
+			ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+			o := newUnstructured("v1", "ConfigMap", "a")
+			setField(o, "red", "data", "color")
+			if _, err := w.user.Create(o); err != nil {
+				t.Fatal(err)
+			}
+			w.undoChanges(ref, time.Hour)
+			o = w.get(ref)
+			setField(o, "blue", "data", "color")
+			if _, err := w.server.Client(instancePrefix+"1").Update(o, ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond) // By the fake clock of the bubble, as the next one.
+			if meanwhile != "" {
+				w.change(ref, func(o *object) string { setField(o, meanwhile, "data", "color"); return "changes" })
+			}
+			time.Sleep(time.Second)
+			if color := text(w.get(ref), "data", "color"); color != want {
+				t.Errorf("with %q meanwhile, it becomes %q, want %q", meanwhile, color, want)
+			}
+		})
+	}
+}
+
+// renewals counts how often a Lease is written.
+type renewals struct{ n int }
+
+func (l *renewals) Committed(c *apiserver.Change) {
+	if c.Request.Resource == leases {
+		l.n++
+	}
+}
+
+func (*renewals) Failed(*apiserver.Request, *object, error) {}
+
+// TestIdle has a walk sleep for minutes, and often for some seconds: its leader goes on to lead, and renews the Lease less often in the former.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(newTestTester(t, Config{Program: newWidgetController(func(c *widgetController) { c.elects = true })}), script{})
+		w.begin(1, nil)
+		defer w.end()
+		counted := &renewals{}
+		w.server.Observe(counted)
+		for range 12 {
+			w.sleep(10 * time.Second)
+		}
+		often := counted.n
+		w.sleep(2 * time.Minute)
+		seldom := counted.n - often
+		if often < 50 || seldom > often/2 || seldom < 15 || w.started != 1 {
+			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
+		}
+	})
+}
