@@ -221,9 +221,9 @@ func (w *walk) calm() {
 	w.tell(user, "no more actions and faults")
 }
 
-// sleep lets time pass, at most until the walk ends.
+// sleep lets time pass, at most until the walk ends. A trial is about certain times, and never idle.
 func (w *walk) sleep(duration time.Duration) {
-	if duration >= idleTime {
+	if duration >= idleTime && w.trial == nil {
 		defer w.idle()()
 	}
 	w.story.sleep(duration)
