@@ -10,6 +10,11 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 	@go -C hack/start/newcontroller build -o ../../../$(BIN)/newcontroller .
 	@$(BIN)/newcontroller -dir='$(DIR)' -module='$(MODULE)' -group='$(GROUP)' -kind='$(KIND)' -plural='$(PLURAL)' $(if $(UPDATE),-update)
 
+.PHONY: follow
+follow: ## Make the changes of a page in a controller that make new has created: DIR=../db-controller PAGE=docs/learn/replace-the-deployment.md.
+	@go -C hack/start/newcontroller build -o ../../../$(BIN)/newcontroller .
+	@$(BIN)/newcontroller -dir='$(DIR)' -follow='$(PAGE)'
+
 .PHONY: test-new
 test-new: cluster ## Create the README's controller and one with unusual names, run and test them, update one, and follow the exercises of docs/learn.
 	go -C hack/check/doctest test -count=1 -timeout 1h -run TestExercises .

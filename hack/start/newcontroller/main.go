@@ -21,15 +21,21 @@ func main() {
 	kind := flag.String("kind", "", "`kind` in CamelCase")
 	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
 	isUpdate := flag.Bool("update", false, "bring the repository in -dir, which was created before, up to date")
+	page := flag.String("follow", "", "`page` of the documentation whose changes are made in -dir, which was created before")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *isUpdate {
+	switch {
+	case *isUpdate:
 		err = update(ctx, ".", *dir, os.Stdout)
-	} else if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural}); err == nil {
-		err = introduce(ctx, *dir, os.Stdout)
+	case *page != "":
+		err = follow(ctx, *dir, *page, os.Stdout)
+	default:
+		if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural}); err == nil {
+			err = introduce(ctx, *dir, os.Stdout)
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
@@ -54,7 +60,8 @@ func introduce(ctx context.Context, dir string, out io.Writer) error {
   cd %[1]s
   make run
 To own something other than a Deployment, follow docs/learn/replace-the-deployment.md there. To do without superseded
-Deployments, follow docs/learn/leave-out-the-rename.md.
+Deployments, follow docs/learn/leave-out-the-rename.md. This makes their changes for you:
+  make follow DIR=%[1]s PAGE=docs/learn/replace-the-deployment.md
 `, dir, len(files), l.yours, l.kept, l.generated)
 	return err
 }

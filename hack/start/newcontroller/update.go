@@ -47,10 +47,8 @@ func update(ctx context.Context, root, dir string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("DIR=%s: not created by make new: %w", dir, err)
 	}
-	if changes, err := output(ctx, dir, "git", "status", "--porcelain"); err != nil {
+	if err := checkCommitted(ctx, dir); err != nil {
 		return err
-	} else if changes != "" {
-		return fmt.Errorf("DIR=%s: commit your changes first", dir)
 	}
 	work, err := os.MkdirTemp("", "update-")
 	if err != nil {
