@@ -94,7 +94,8 @@ generate: ## Generate code and the CRD from the types in pkg/apis.
 	hack/update-codegen.sh
 
 # Not those of dependencies.
-GO_FILES := git ls-files -co --exclude-standard '*.go' ':!vendor'
+# Those that were deleted, but not from the index, are listed twice.
+GO_FILES := { git ls-files -co --exclude-standard '*.go' ':!vendor'; git ls-files -d '*.go' ':!vendor'; } | sort | uniq -u
 
 .PHONY: has-git
 has-git:

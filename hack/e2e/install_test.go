@@ -130,12 +130,13 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	if output, err := run("", "apply", "-k", allDir); err != nil {
 		t.Fatal(output)
 	}
-	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"owned","namespace":"default","ownerReferences":[
+	owned := `{"apiVersion":"apps/v1","kind":"Deployment",` +
+		`"metadata":{"name":"owned","namespace":"default","ownerReferences":[
 		{"apiVersion":"samplecontroller.k8s.io/v1alpha1","kind":"Foo","name":"owner","uid":"1","controller":true,"blockOwnerDeletion":true}]},
 		"spec":{"selector":{"matchLabels":{"app":"nginx"}},"template":{"metadata":{"labels":{"app":"nginx"}},
 		"spec":{"containers":[{"name":"nginx","image":"nginx"}]}}}}`
 	eventually(t, convergence, func() error {
-		if output, err := run(deployment, "create", "--as="+serviceAccount("sample-controller"), "-f", "-"); err != nil {
+		if output, err := run(owned, "create", "--as="+serviceAccount("sample-controller"), "-f", "-"); err != nil {
 			return fmt.Errorf("%w: %s", err, output)
 		}
 		return nil

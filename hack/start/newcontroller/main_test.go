@@ -85,12 +85,15 @@ func TestUnusualNames(t *testing.T) {
 			command(t, dir, "git", "add", "--all")
 			command(t, dir, "git", "commit", "--quiet", "--message", "Follow "+page)
 		}
-		command(t, dir, "make", "generate")
+		command(t, dir, "make", "generate", "fmt")
 		command(t, dir, "go", "vet", "./...")
 		if slices.Contains(paths, leaveOutTheRename) {
 			checkRenameIsLeftOut(t, dir)
 		}
 		command(t, dir, "go", "test", "-vet=off", ".", "./pkg/...")
+		if slices.Contains(paths, "docs/learn/replace-the-deployment.md") {
+			command(t, dir, "make", "test-e2e")
+		}
 		command(t, dir, "git", "reset", "--quiet", "--hard", created)
 		command(t, dir, "git", "clean", "--quiet", "--force", "-d")
 	}
