@@ -229,8 +229,8 @@ func (w *walk) sleep(duration time.Duration) {
 	w.story.sleep(duration)
 }
 
-// idle lets the requests for Leases take longer while nothing but time passes, so that there are fewer of them: most requests of a walk renew a
-// Lease. It returns what ends that.
+// idle lets the requests for Leases take longer while nothing but time passes and an instance leads, so that there are fewer of them: most
+// requests of a walk renew a Lease. It returns what ends that.
 func (w *walk) idle() (end func()) {
 	set := func(isIdle bool) {
 		w.lock.Lock()
@@ -239,6 +239,11 @@ func (w *walk) idle() (end func()) {
 	}
 	set(true)
 	return func() { set(false) }
+}
+
+// hasLeader reports whether a process leads. The lock is held.
+func (w *walk) hasLeader() bool {
+	return slices.ContainsFunc(w.instances, func(i *instance) bool { return i.leads && !i.stopped })
 }
 
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
