@@ -98,6 +98,11 @@ func Test(t *testing.T, config Config) {
 	for _, note := range all.registry.Notes() {
 		t.Log("not simulated: " + note)
 	}
+	for _, k := range all.kinds {
+		for _, field := range k.unchanged() {
+			t.Logf("not changed: %s of %s. Users need a value of it, or another one: add an example that has it", field, k.Kind.Kind)
+		}
+	}
 	name, start := t.Name(), time.Now()
 	t.Run("probes", all.testProbes)
 	t.Run("trials", all.testTrials)

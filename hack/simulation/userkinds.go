@@ -182,6 +182,22 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 	return nil
 }
 
+// unchanged returns the fields of which users know too few values to change them.
+func (k *userKind) unchanged() (fields []string) {
+	for _, l := range k.mutable {
+		values := map[string]bool{}
+		for argument := range 32 {
+			if v := k.valueOf(l, argument); v != nil {
+				values[fmt.Sprint(v)] = true
+			}
+		}
+		if len(values) == 0 || len(values) == 1 && l.required { // An optional one is dropped and added.
+			fields = append(fields, strings.Join(l.path, "."))
+		}
+	}
+	return fields
+}
+
 // quantityOf returns a Quantity or an IntOrString: a multiple of what the example or the schema has, or of 1. A percentage stays as it is.
 func (k *userKind) quantityOf(l leaf, argument int) any {
 	known := cmp.Or(value(k.example(argument), l.path...), l.schema["default"], any(int64(1)))

@@ -41,6 +41,14 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
+	k.mutable = []leaf{
+		{[]string{"spec", "required"}, texts, true}, {[]string{"spec", "unknown"}, texts, false}, {[]string{"spec", "image"}, texts, false},
+		{[]string{"spec", "memory"}, isAny, true},
+	}
+	example.Object["spec"].(map[string]any)["required"], example.Object["spec"].(map[string]any)["image"] = "nginx", "nginx"
+	if got, want := k.unchanged(), []string{"spec.required", "spec.unknown"}; !slices.Equal(got, want) {
+		t.Errorf("users cannot change %v, want %v", got, want)
+	}
 	properties := map[string]any{
 		"map": map[string]any{"type": "object", "additionalProperties": texts},
 		"in":  map[string]any{"type": "object", "properties": map[string]any{"ner": texts}},
