@@ -124,7 +124,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 type fooReconciler struct {
 	client.Client
 	live   client.Reader        // reads from the API server
-	pauses *flowcontrol.Backoff // between two writes of a Deployment, by UID and generation of the Foo
+	pauses *flowcontrol.Backoff // between two writes, by what pauseOf returns
 }
 
 // waiting returns requests for the Foos that desire the name of a Deployment.
@@ -147,8 +147,10 @@ func (r *fooReconciler) Reconcile(ctx context.Context, foo *samplev1alpha1.Foo) 
 		return result, nil
 	}
 	deployment, err := r.syncDeployment(ctx, foo)
-	if r.isPaused(foo) {
-		result.RequeueAfter = r.pauses.Get(pauseOf(foo))
+	for _, pause := range []string{pauseOf(foo, nil), pauseOf(foo, deployment)} {
+		if r.isPaused(pause) {
+			result.RequeueAfter = min(r.pauses.Get(pause), time.Minute) // Some of it may be over.
+		}
 	}
 	switch {
 	case errors.Is(err, errNotControlled):
@@ -196,7 +198,7 @@ func (r *fooReconciler) syncDeployment(ctx context.Context, foo *samplev1alpha1.
 	deployment := &appsv1.Deployment{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: foo.Namespace, Name: foo.Spec.DeploymentName}, deployment)
 	if apierrors.IsNotFound(err) {
-		if r.isPaused(foo) {
+		if r.isPaused(pauseOf(foo, nil)) {
 			return nil, errOverridden
 		}
 		if err := r.ensureCurrent(ctx, foo); err != nil {
@@ -206,7 +208,7 @@ func (r *fooReconciler) syncDeployment(ctx context.Context, foo *samplev1alpha1.
 		if err := controllerutil.SetControllerReference(foo, deployment, r.Scheme()); err != nil {
 			return nil, err
 		}
-		return r.wrote(foo, deployment, r.Create(ctx, deployment))
+		return deployment, r.wrote(pauseOf(foo, nil), r.Create(ctx, deployment))
 	}
 	if err != nil {
 		return nil, err
@@ -215,15 +217,17 @@ func (r *fooReconciler) syncDeployment(ctx context.Context, foo *samplev1alpha1.
 		return nil, fmt.Errorf("the Deployment %s exists, and %w", deployment.Name, errNotControlled)
 	}
 	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
-		if r.isPaused(foo) {
+		if r.isPaused(pauseOf(foo, deployment)) {
 			return deployment, errOverridden
 		}
 		patch := client.MergeFromWithOptions(deployment.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		deployment.Spec.Replicas = foo.Spec.Replicas
-		return r.wrote(foo, deployment, r.Patch(ctx, deployment, patch))
+		return deployment, r.wrote(pauseOf(foo, deployment), r.Patch(ctx, deployment, patch))
 	}
-	if !r.isPaused(foo) { // Nobody has undone the last write: the next pause is a first one again.
-		r.pauses.Reset(pauseOf(foo))
+	for _, pause := range []string{pauseOf(foo, nil), pauseOf(foo, deployment)} {
+		if !r.isPaused(pause) { // Nobody has undone the last write: the next pause is a first one again.
+			r.pauses.Reset(pause)
+		}
 	}
 	return deployment, nil
 }
@@ -273,21 +277,27 @@ func isAvailable(deployment *appsv1.Deployment) bool {
 	return deployment.Status.ObservedGeneration == deployment.Generation && deployment.Status.AvailableReplicas >= *deployment.Spec.Replicas
 }
 
-// wrote starts a pause after a write for a Foo, unless that failed, and returns what was written.
-func (r *fooReconciler) wrote(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err error) (*appsv1.Deployment, error) {
+// wrote starts a pause after a write, unless that failed, and returns its error.
+func (r *fooReconciler) wrote(pause string, err error) error {
 	if err == nil {
-		r.pauses.Next(pauseOf(foo), time.Now())
+		r.pauses.Next(pause, time.Now())
 	}
-	return deployment, err
+	return err
 }
 
-// isPaused reports whether the last write for a Foo was so recent that another one has to wait.
-func (r *fooReconciler) isPaused(foo *samplev1alpha1.Foo) bool {
-	return r.pauses.IsInBackOffSinceUpdate(pauseOf(foo), time.Now())
+// isPaused reports whether the last write was so recent that another one has to wait.
+func (r *fooReconciler) isPaused(pause string) bool {
+	return r.pauses.IsInBackOffSinceUpdate(pause, time.Now())
 }
 
-// pauseOf returns the name of the pause between two writes for a Foo. A changed spec does not wait for one.
-func pauseOf(foo *samplev1alpha1.Foo) string { return fmt.Sprintf("%s/%d", foo.UID, foo.Generation) }
+// pauseOf returns the name of the pause between two writes of a Deployment or, if it is nil, between two creations. A changed spec does not wait
+// for one, nor a creation because changes were undone.
+func pauseOf(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) string {
+	if deployment == nil {
+		deployment = &appsv1.Deployment{}
+	}
+	return fmt.Sprintf("%s/%d/%s", foo.UID, foo.Generation, deployment.UID)
+}
 
 // newDeployment returns the Deployment that a Foo desires.
 func newDeployment(foo *samplev1alpha1.Foo) *appsv1.Deployment {
