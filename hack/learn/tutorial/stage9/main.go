@@ -183,7 +183,7 @@ type controller struct {
 	foosLister        listers.FooLister
 	deploymentsLister appslisters.DeploymentLister
 	queue             workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	pauses            *flowcontrol.Backoff // between two writes of a Deployment, by UID and generation of the Foo
+	pauses            *flowcontrol.Backoff // between two writes, by what pauseOf returns
 
 	written                      sync.Map // the resourceVersion of the Deployment that was last written for a Foo, by its key
 	lastStoreSyncResourceVersion func() string
@@ -295,16 +295,19 @@ func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 	key := cache.MetaObjectToName(foo)
 	deployments := c.kubeClient.AppsV1().Deployments(foo.Namespace)
 	deployment, err := c.deploymentsLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
-	isPaused := c.pauses.IsInBackOffSinceUpdate(pauseOf(foo), time.Now())
-	if isPaused {
-		c.queue.AddAfter(key, c.pauses.Get(pauseOf(foo)))
+	pause := pauseOf(foo, deployment)
+	pauses := []string{pause, pauseOf(foo, nil)}
+	for _, pause := range pauses {
+		if c.isPaused(pause) {
+			c.queue.AddAfter(key, c.pauses.Get(pause))
+		}
 	}
 	if apierrors.IsNotFound(err) {
-		if isPaused {
+		if c.isPaused(pause) {
 			return nil, errOverridden
 		}
 		created, err := deployments.Create(ctx, newDeployment(foo), metav1.CreateOptions{})
-		return c.wrote(foo, created, err)
+		return c.wrote(foo, pause, created, err)
 	}
 	if err != nil {
 		return nil, err
@@ -313,16 +316,18 @@ func (c *controller) syncDeployment(ctx context.Context, foo *samplev1alpha1.Foo
 		return nil, fmt.Errorf("the Deployment %s exists, and %w", deployment.Name, errNotControlled)
 	}
 	if foo.Spec.Replicas != nil && *deployment.Spec.Replicas != *foo.Spec.Replicas {
-		if isPaused {
+		if c.isPaused(pause) {
 			return deployment, errOverridden
 		}
 		deployment = deployment.DeepCopy() // It belongs to the cache. The copy has the resourceVersion that was read.
 		deployment.Spec.Replicas = ptr.To(*foo.Spec.Replicas)
 		updated, err := deployments.Update(ctx, deployment, metav1.UpdateOptions{})
-		return c.wrote(foo, updated, err)
+		return c.wrote(foo, pause, updated, err)
 	}
-	if !isPaused { // Nobody has undone the last write: the next pause is a first one again.
-		c.pauses.Reset(pauseOf(foo))
+	for _, pause := range pauses {
+		if !c.isPaused(pause) { // Nobody has undone the last write: the next pause is a first one again.
+			c.pauses.Reset(pause)
+		}
 	}
 	return deployment, nil
 }
@@ -360,16 +365,29 @@ func isAvailable(deployment *appsv1.Deployment) bool {
 }
 
 // wrote records what was written for a Foo and starts a pause, unless that failed, and returns it.
-func (c *controller) wrote(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment, err error) (*appsv1.Deployment, error) {
+func (c *controller) wrote(
+	foo *samplev1alpha1.Foo, pause string, deployment *appsv1.Deployment, err error,
+) (*appsv1.Deployment, error) {
 	if err == nil {
 		c.written.Store(cache.MetaObjectToName(foo), deployment.ResourceVersion)
-		c.pauses.Next(pauseOf(foo), time.Now())
+		c.pauses.Next(pause, time.Now())
 	}
 	return deployment, err
 }
 
-// pauseOf returns the name of the pause between two writes for a Foo. A changed spec does not wait for one.
-func pauseOf(foo *samplev1alpha1.Foo) string { return fmt.Sprintf("%s/%d", foo.UID, foo.Generation) }
+// isPaused reports whether the last write was so recent that another one has to wait.
+func (c *controller) isPaused(pause string) bool {
+	return c.pauses.IsInBackOffSinceUpdate(pause, time.Now())
+}
+
+// pauseOf returns the name of the pause between two writes of a Deployment or, if it is nil, between two creations. A changed spec does not wait
+// for one, nor a creation because changes were undone.
+func pauseOf(foo *samplev1alpha1.Foo, deployment *appsv1.Deployment) string {
+	if deployment == nil {
+		deployment = &appsv1.Deployment{}
+	}
+	return fmt.Sprintf("%s/%d/%s", foo.UID, foo.Generation, deployment.UID)
+}
 
 // isStale reports whether the cache of Deployments is older than the last write for a Foo.
 func (c *controller) isStale(key cache.ObjectName) bool {
