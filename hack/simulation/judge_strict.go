@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -37,7 +38,7 @@ func strictJudge(w *walk) judge {
 		},
 		failed: func(i *instance, r *request, found *object, err error) {
 			isLate := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
-			if found == nil || !isLate || !isWork(r.Resource) || r.Verb == "create" && !sameOwner(r.body, found) {
+			if found == nil || !isLate || !isWork(r.Resource) || w.isForAnotherOwner(r, found) {
 				return // What was written for another owner is no own write.
 			}
 			k := i.objects[r.ref]
@@ -71,6 +72,23 @@ func (i *instance) judgeFreshOwner(c *apiserver.Change, controller *metav1.Owner
 	case c.Old == nil:
 		w.violated(FreshOwners, "%s creates for %s, UID %s, which is gone: %s", i.name, ref, controller.UID, c.Request)
 	}
+}
+
+// isForAnotherOwner reports whether a request is for another owner than that of the object that was found: it creates one, or is to delete one of
+// that name that was there before. The lock is held.
+func (w *walk) isForAnotherOwner(r *request, found *object) bool {
+	switch r.Verb {
+	case "create":
+		return !sameOwner(r.body, found)
+	case "delete":
+		options, err := r.Object()
+		if err != nil {
+			return false // It may have none.
+		}
+		former := w.created[types.UID(text(options, "preconditions", "uid"))]
+		return former != nil && !sameOwner(former, found)
+	}
+	return false
 }
 
 // sameOwner reports whether two objects have the same first owner, or none.

@@ -3,10 +3,49 @@
 
 package simulation
 
-import "testing"
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
 
 // TestSecondCreation has a controller see late that a Widget is gone: it creates again what was collected.
 func TestSecondCreation(t *testing.T) {
 	s := script{steps: steps(t, "create"), probes: probeOf("a deletion that is seen late, after a restart")}
 	testBroken(t, FreshOwners, nil, s)
+}
+
+// TestIsForAnotherOwner judges requests for a ConfigMap, of whose name one was created for Widget a before, and is now controlled by Widget b.
+func TestIsForAnotherOwner(t *testing.T) {
+	controlled := func(uid, owner string) *object {
+		o := newUnstructured("v1", "ConfigMap", "c")
+		o.SetUID(types.UID(uid))
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: owner, UID: types.UID("uid-of-" + owner)}})
+		return o
+	}
+	w := newWalk(newTestTester(t, Config{}), script{})
+	w.created["former"], w.created["again"] = controlled("former", "a"), controlled("again", "b")
+	for name, test := range map[string]struct {
+		request *request
+		want    bool
+	}{
+		"a creation for a":          {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "a")}, true},
+		"a creation for b":          {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "b")}, false},
+		"the deletion of a's":       {&request{Request: deletionOf(`{"preconditions":{"uid":"former"}}`)}, true},
+		"the deletion of b's first": {&request{Request: deletionOf(`{"preconditions":{"uid":"again"}}`)}, false},
+		"a deletion of that name":   {&request{Request: deletionOf("")}, false},
+		"a deletion by the version": {&request{Request: deletionOf(`{"preconditions":{"resourceVersion":"7"}}`)}, false},
+		"an update":                 {&request{Request: &apiserver.Request{Verb: "update"}, body: controlled("former", "a")}, false},
+	} {
+		if got := w.isForAnotherOwner(test.request, controlled("now", "b")); got != test.want {
+			t.Errorf("%s: that it is for another owner is %t", name, got)
+		}
+	}
+}
+
+func deletionOf(options string) *apiserver.Request {
+	return &apiserver.Request{Verb: "delete", Body: []byte(options)}
 }
