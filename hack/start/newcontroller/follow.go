@@ -42,7 +42,13 @@ func follow(ctx context.Context, dir, page string, out io.Writer) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w\nNothing has changed in %s. If you have edited these lines, follow the page by hand", err, dir)
+		hint := "If you have edited these lines, follow the page by hand"
+		for _, list := range pages() {
+			if i := slices.Index(list, page); i > 0 {
+				hint += ". If you have not followed the pages before it, begin with " + list[0]
+			}
+		}
+		return fmt.Errorf("%w\nNothing has changed in %s. %s", err, dir, hint)
 	}
 	_, err := fmt.Fprintf(out, "Made the changes of %[1]s in %[2]s, without a commit. Next steps:\n  cd %[2]s\n  make generate fmt\n  go test ./...\n"+
 		"The page says more. To undo the changes: git reset --hard && git clean -fd\n", page, dir)
