@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,11 +47,11 @@ func TestUndo(t *testing.T) {
 }
 
 // renewals counts how often a Lease is written.
-type renewals struct{ n int }
+type renewals struct{ atomic.Int64 }
 
 func (l *renewals) Committed(c *apiserver.Change) {
 	if c.Request.Resource == leases {
-		l.n++
+		l.Add(1)
 	}
 }
 
@@ -67,9 +68,9 @@ func TestIdle(t *testing.T) {
 		for range 12 {
 			w.sleep(10 * time.Second)
 		}
-		often := counted.n
+		often := counted.Load()
 		w.sleep(2 * time.Minute)
-		seldom := counted.n - often
+		seldom := counted.Load() - often
 		if often < 50 || seldom > often/2 || seldom < 15 || w.started != 1 {
 			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
 		}

@@ -163,11 +163,13 @@ func TestOutageOfControllers(t *testing.T) {
 			advance(time.Second)
 		}
 		advance(40 * time.Second)
+		c.lock.Lock() // It is held when a rule is applied.
 		for client, n := range tries {
 			if n > 20 {
 				t.Errorf("%s tries %d times", client, n)
 			}
 		}
+		c.lock.Unlock()
 		if c.get(dependent) == nil || value(c.get(d), "status", "availableReplicas") != nil {
 			t.Errorf("they are %v and %v", c.get(dependent), c.get(d))
 		}
