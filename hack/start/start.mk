@@ -13,7 +13,7 @@ new: ## Create your own controller: DIR=../db-controller MODULE=example.com/db-c
 .PHONY: follow
 follow: ## Make the changes of a page in a controller that make new has created: DIR=../db-controller PAGE=docs/learn/replace-the-deployment.md.
 	@go -C hack/start/newcontroller build -o ../../../$(BIN)/newcontroller .
-	@$(BIN)/newcontroller -dir='$(DIR)' -follow='$(PAGE)'
+	@$(BIN)/newcontroller -follow -dir='$(DIR)' -page='$(PAGE)'
 
 .PHONY: test-new
 test-new: cluster ## Create the README's controller and one with unusual names, run and test them, update one, and follow the exercises of docs/learn.

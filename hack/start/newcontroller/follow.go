@@ -38,7 +38,7 @@ func follow(ctx context.Context, dir, page string, out io.Writer) error {
 	}
 	if err := doctest.ApplyExercises(dir, []string{page}); err != nil {
 		for _, undo := range [][]string{{"reset", "--quiet", "--hard"}, {"clean", "--quiet", "--force", "-d"}} {
-			if _, err := output(ctx, dir, "git", undo...); err != nil {
+			if _, err := output(context.WithoutCancel(ctx), dir, "git", undo...); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,8 @@ func main() {
 	kind := flag.String("kind", "", "`kind` in CamelCase")
 	plural := flag.String("plural", "", "`plural` of the kind in lower case; derived by the rules of Kubernetes' code generators by default")
 	isUpdate := flag.Bool("update", false, "bring the repository in -dir, which was created before, up to date")
-	page := flag.String("follow", "", "`page` of the documentation whose changes are made in -dir, which was created before")
+	isFollowed := flag.Bool("follow", false, "make the changes of -page in the repository in -dir, which was created before")
+	page := flag.String("page", "", "`page` of the documentation, with its path in the repository")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -30,7 +31,7 @@ func main() {
 	switch {
 	case *isUpdate:
 		err = update(ctx, ".", *dir, os.Stdout)
-	case *page != "":
+	case *isFollowed:
 		err = follow(ctx, *dir, *page, os.Stdout)
 	default:
 		if err = run(ctx, ".", *dir, input{*module, *group, *kind, *plural}); err == nil {

@@ -82,10 +82,11 @@ func TestUnusualNames(t *testing.T) {
 			if err := follow(t.Context(), dir, page, &out); err != nil || !strings.Contains(out.String(), "make generate fmt") {
 				t.Fatalf("%v\n%s", err, out.String())
 			}
+			command(t, dir, "make", "fmt") // It passes over files that the page removes, which are still in the index.
 			command(t, dir, "git", "add", "--all")
 			command(t, dir, "git", "commit", "--quiet", "--message", "Follow "+page)
 		}
-		command(t, dir, "make", "generate", "fmt")
+		command(t, dir, "make", "generate")
 		command(t, dir, "go", "vet", "./...")
 		if slices.Contains(paths, leaveOutTheRename) {
 			checkRenameIsLeftOut(t, dir)

@@ -320,7 +320,7 @@ func TestCertificate(t *testing.T) {
 	f.create(certificates, "certificates.yaml", "a")
 	f.eventually(30*time.Second, "it has not two conditions", func() bool { return len(f.conditionsOf("a")) == 2 })
 	f.merge(certificates, "a", `{"spec": {"commonName": "other.example.com"}}`)
-	time.Sleep(30 * time.Second)
+	time.Sleep(30 * time.Second) // What is judged is that nothing happens meanwhile, which no event tells.
 	text := strings.Join(f.conditionsOf("a"), "\n")
 	if t.Logf("half a minute later, the conditions:\n%s", text); !strings.Contains(text, "Ready False of generation 2") ||
 		!strings.Contains(text, "Issuing True of generation 1") {
