@@ -133,8 +133,8 @@ func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object,
 	q := i.newRequest(r)
 	i.send(q)
 	f := i.faultOf(r)
-	if w.isIdle && r.Resource == leases && w.hasLeader() {
-		f.AfterDelay += w.leaseDuration / 5 // Clients usually time out after a third of it.
+	if w.isIdle && r.Resource == leases && (w.hasLeader() || w.isLong) {
+		f.AfterDelay += w.leaseDuration * 3 / 10 // Clients usually time out after a third of it.
 	}
 	w.lock.Unlock()
 	switch {

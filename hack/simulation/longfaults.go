@@ -88,11 +88,20 @@ func (w *walk) longFault() {
 	}
 	w.sleep(convergenceTimeout) // What the other faults have caused is over.
 	w.take(*w.script.long)
+	w.setLong(true)
 	since := time.Now()
 	for _, s := range w.script.meanwhile {
 		w.sleep(s.after)
 		w.take(s)
 	}
 	w.sleep(longTime - time.Since(since))
+	w.setLong(false)
 	w.calm()
+}
+
+// setLong notes whether a fault lasts for hours.
+func (w *walk) setLong(long bool) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.isLong = long
 }

@@ -24,6 +24,7 @@ const (
 // compare judges SameEnd: it gives fresh clusters the users' objects as they are in the end, and compares what becomes of them. First come,
 // first served: what owns something after the walk, and not in a fresh cluster, comes earlier in the next one.
 func (w *walk) compare() {
+	defer w.idle()() // Here, nothing happens meanwhile.
 	w.lock.Lock()
 	all := Cluster{w}.filter(func(reference, *object) bool { return true })
 	w.lock.Unlock()

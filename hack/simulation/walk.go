@@ -64,6 +64,7 @@ type walk struct {
 	faults        map[string]fault
 	undone        map[reference]*undoing
 	isIdle        bool
+	isLong        bool          // A fault lasts for hours.
 	leaseDuration time.Duration // how long others respect the Lease
 }
 
@@ -229,8 +230,8 @@ func (w *walk) sleep(duration time.Duration) {
 	w.story.sleep(duration)
 }
 
-// idle lets the requests for Leases take longer while nothing but time passes and an instance leads, so that there are fewer of them: most
-// requests of a walk renew a Lease. It returns what ends that.
+// idle lets the requests for Leases take longer while nothing but time passes, and an instance leads or a long fault may keep all from it, so
+// that there are fewer of them: most requests of a walk renew a Lease. It returns what ends that.
 func (w *walk) idle() (end func()) {
 	set := func(isIdle bool) {
 		w.lock.Lock()
