@@ -417,6 +417,9 @@ func (c *Controller) syncHandler(ctx context.Context, objectRef cache.ObjectName
 	for _, old := range c.deployments.Prune(ctx, foo, superseded, &result, canTakeOver) {
 		c.recorder.Eventf(foo, corev1.EventTypeNormal, SuccessPruned, MessageResourcePruned, old.Name, result.Object.Name)
 	}
+	if errors.Is(result.Err, consistency.ErrStale) {
+		return result.Err // A live read has shown that what would be reported is not so.
+	}
 	return c.report(ctx, foo, result, superseded)
 }
 

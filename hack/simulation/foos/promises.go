@@ -39,6 +39,7 @@ var Promises = []simulation.Own{
 	{Name: isDesired, End: judgeEnd},
 	{Name: "a Foo is Ready if its Deployment is available", Moment: judgeReady, Within: 2 * time.Minute},
 	{Name: "a rename keeps the number of replicas", Write: judgeRename},
+	{Name: reports, Write: judgeReason},
 }
 
 // DependsOnPath drops what of an object depends by design on what has happened before: names and replicas. The first Foo gets a name,

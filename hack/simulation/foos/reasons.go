@@ -1,0 +1,78 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package foos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/simulation"
+	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+var (
+	// temporary are the reasons for which nobody has to act. With any other one, a Foo is Stalled.
+	temporary = []string{"DeploymentAvailable", "DeploymentProgressing", "DeploymentFailed"}
+	// ofRequests are the reasons that do not follow from the Deployment, but from what has become of requests.
+	ofRequests = []string{"DeploymentFailed", "DeploymentRejected", "DeploymentOverridden"}
+)
+
+// judgeReason judges a status that the controller writes, as far as it could know the Deployment of the desired name.
+func judgeReason(w simulation.Write) error {
+	if w.Request.Resource != foos || w.Type == "DELETED" || number(w.New, "status", "observedGeneration") != w.New.GetGeneration() {
+		return nil
+	}
+	foo := all[samplev1alpha1.Foo]([]*object{w.New})[0]
+	ready := cmp.Or(meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), &metav1.Condition{})
+	stalled := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
+	switch {
+	case (stalled == nil) != slices.Contains(temporary, ready.Reason):
+		return fmt.Errorf("with the reason %s, Stalled is %v", ready.Reason, stalled)
+	case stalled != nil && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message):
+		return fmt.Errorf("Stalled is %v, and Ready is %v", stalled, ready)
+	}
+	known, isCertain := w.Known(deployments, foo.Namespace, foo.Spec.DeploymentName)
+	if !isCertain || slices.Contains(ofRequests, ready.Reason) {
+		return nil
+	}
+	reason, progress := "DeploymentProgressing", ""
+	if known != nil {
+		reason, progress = reasonOf(&foo, known)
+	}
+	if ready.Reason != reason || !strings.HasPrefix(ready.Message, progress) {
+		return fmt.Errorf("it reports %s: %s; the Deployment gives %s: %s", ready.Reason, ready.Message, reason, progress)
+	}
+	return nil
+}
+
+// reasonOf returns the reason that a Deployment gives, and how far it is.
+func reasonOf(foo *samplev1alpha1.Foo, o *object) (reason, progress string) {
+	d := all[appsv1.Deployment]([]*object{o})[0]
+	isObserved := d.Status.ObservedGeneration >= d.Generation
+	progress = fmt.Sprintf("%d of %d replicas available", d.Status.AvailableReplicas, *d.Spec.Replicas)
+	fails := func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue ||
+			c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
+	}
+	switch {
+	case !metav1.IsControlledBy(o, foo):
+		return "ErrResourceExists", ""
+	case d.DeletionTimestamp != nil:
+		return "DeploymentProgressing", ""
+	case isAvailable(o):
+		return "DeploymentAvailable", progress
+	case slices.ContainsFunc(d.Status.Conditions, fails):
+		return "DeploymentStalled", progress
+	case isObserved && d.Spec.Paused && d.Status.UpdatedReplicas < max(1, d.Status.Replicas):
+		return "DeploymentPaused", progress
+	}
+	return "DeploymentProgressing", progress
+}
