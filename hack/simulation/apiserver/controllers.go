@@ -114,6 +114,9 @@ func (b *builtInControllers) Committed(c *Change) {
 	if name, runs := b.running[c.Request.Resource]; runs && c.Type != watch.Deleted {
 		b.schedule(name, c.New, reconcileDelay)
 	}
+	if c.Type == watch.Deleted {
+		delete(b.server.templates, c.New.GetUID())
+	}
 	if b.collects && !b.collecting && c.Request.Subresource != "status" && isManaged(c.Request.Resource) {
 		b.collecting = true
 		time.AfterFunc(collectDelay, b.collect)

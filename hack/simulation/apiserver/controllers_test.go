@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,32 +86,79 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestRollout shows the steps of a rollout, and that the conditions have the times of their transitions.
+// TestRollout shows the steps of rollouts: how many Pods of which generation there are, and how many of the newest template.
 func TestRollout(t *testing.T) {
+	const image, revision = "spec: {template: {spec: {containers: [{name: a, image: other}]}}}", `metadata.annotations`
+	for name, test := range map[string]struct {
+		text, change string
+		want         string
+		then         map[string]string
+	}{
+		"scale down": {deployment, "spec: {replicas: 1}", "1/1 2/2 3/3 2/2 1/1", map[string]string{revision: `{deployment.kubernetes.io/revision: "1"}`}},
+		"template":   {deployment, image, "1/1 2/2 3/3 4/1 3/1 4/2 3/2 4/3 3/3", map[string]string{revision: `{deployment.kubernetes.io/revision: "2"}`}},
+		"scale and template": {
+			deployment, strings.Replace(image, "spec: {", "spec: {replicas: 1, ", 1), "1/1 2/2 3/3 2/0 1/0 2/1 1/1", map[string]string{"status.updatedReplicas": "1"},
+		},
+		"paused, template": {deployment, strings.Replace(image, "spec: {", "spec: {paused: true, ", 1), "1/1 2/2 3/3 3/0", map[string]string{
+			revision: `{deployment.kubernetes.io/revision: "1"}`,
+		}},
+		"paused, template and scale": {
+			deployment, strings.Replace(image, "spec: {", "spec: {paused: true, replicas: 4, ", 1), "1/1 2/2 3/3 4/0", map[string]string{"status.updatedReplicas": "null"},
+		},
+		"paused, scale": {deployment, "spec: {paused: true, replicas: 4}", "1/1 2/2 3/3 4/4", nil},
+		"ReplicaSet":    {replicaSet, image, "1/0 2/0 3/0 3/0", nil},
+		"StatefulSet":   {stateful, image, "1/1 2/2 3/3 2/0 3/1 2/1 3/2 2/2 3/3", map[string]string{"status.currentReplicas": "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				var steps []string
+				c.Observe(committed(func(change *Change) {
+					if change.Request.Subresource == "status" {
+						steps = append(steps, fmt.Sprintf("%d/%d", number(change.New, "status", "replicas"), number(change.New, "status", "updatedReplicas")))
+					}
+				}))
+				o := c.create(strings.Replace(test.text, "selector:", "replicas: 3, selector:", 1))
+				advance(time.Minute)
+				c.merge(o, test.change)
+				advance(time.Minute)
+				synctest.Wait()
+				if got := strings.Join(steps, " "); got != test.want {
+					t.Errorf("the steps are %s, want %s", got, test.want)
+				}
+				c.expect(c.get(o), test.then)
+			})
+		})
+	}
+}
+
+// TestConditions shows which conditions a Deployment has, and that they have the times of their transitions.
+func TestConditions(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-		var statuses []string
-		c.Observe(committed(func(change *Change) {
-			if change.Request.Subresource == "status" {
-				statuses = append(statuses, fmt.Sprint(value(change.New, "status", "observedGeneration"), ":", number(change.New, "status", "availableReplicas")))
+		d := c.create(deployment)
+		expect := func(after time.Duration, want string) {
+			t.Helper()
+			advance(after)
+			var got []string
+			for _, condition := range conditionsOf(c.get(d)) {
+				got = append(got, fmt.Sprint(condition["type"], "=", condition["status"], " ", condition["reason"], " ", condition["lastTransitionTime"]))
 			}
-		}))
-		d := c.create(strings.Replace(deployment, "selector:", "replicas: 2, selector:", 1))
-		advance(time.Minute)
-		c.merge(d, "spec: {replicas: 1}")
-		advance(time.Minute)
-		synctest.Wait()
-		if want := []string{"1:1", "1:2", "2:1"}; !slices.Equal(statuses, want) {
-			t.Errorf("the statuses are %q", statuses)
+			if got := strings.ReplaceAll(strings.Join(got, "; "), "2000-01-01T", ""); got != want {
+				t.Errorf("the conditions are %s, want %s", got, want)
+			}
 		}
-		c.merge(d, "spec: {replicas: 3}")
-		advance(time.Minute)
-		conditions, _ := value(c.get(d), "status", "conditions").([]any)
-		available, _ := conditions[0].(map[string]any)
-		progressing, _ := conditions[1].(map[string]any)
-		if available["status"] != "True" || available["lastTransitionTime"] != "2000-01-01T00:02:00Z" ||
-			progressing["reason"] != "NewReplicaSetAvailable" || progressing["lastTransitionTime"] != "2000-01-01T00:00:00Z" {
-			t.Errorf("the conditions are %v", conditions)
-		}
+		expect(time.Minute, "Available=True MinimumReplicasAvailable 00:00:00Z; Progressing=True NewReplicaSetAvailable 00:00:00Z")
+		c.AddRule(Rule{
+			Until: time.Now().Add(time.Hour), Matches: func(r *Request) bool { return r.Resource == pods },
+			Reject: func(r *Request) error { return errors.New("exceeded quota") },
+		})
+		c.merge(d, "spec: {replicas: 2}")
+		expect(time.Minute, "Available=False MinimumReplicasUnavailable 00:01:00Z; Progressing=True ReplicaSetUpdated 00:00:00Z; ReplicaFailure=True FailedCreate 00:01:00Z")
+		expect(10*time.Minute, "Available=False MinimumReplicasUnavailable 00:01:00Z; Progressing=False ProgressDeadlineExceeded 00:11:00Z; ReplicaFailure=True FailedCreate 00:01:00Z")
+		expect(time.Hour, "Available=True MinimumReplicasAvailable 01:01:00Z; Progressing=True NewReplicaSetAvailable 01:01:00Z")
+		c.merge(d, "spec: {paused: true, template: {metadata: {labels: {b: c}}}}")
+		expect(time.Minute, "Available=True MinimumReplicasAvailable 01:01:00Z; Progressing=Unknown DeploymentPaused 01:12:00Z")
+		c.merge(d, "spec: {paused: false}")
+		expect(time.Minute, "Available=True MinimumReplicasAvailable 01:01:00Z; Progressing=True NewReplicaSetAvailable 01:13:00Z")
 	})
 }
 

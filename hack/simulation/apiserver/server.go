@@ -7,8 +7,8 @@
 //
 // Some of a cluster is absent without an error, as nothing asks for it: permissions and quotas (everybody may do everything, unless a Rule
 // says otherwise), the rules of CRDs in CEL, but for those that make fields immutable (Registry.Notes says where), most of the validation of
-// built-in kinds, the managed fields of Leases and Events, the objects that workloads make, endpoints, volumes, tokens and load balancers. The
-// two resources of events are independent.
+// built-in kinds, the managed fields of Leases and Events, the objects that workloads make, the strategies of their rollouts, endpoints, volumes,
+// tokens and load balancers. The two resources of events are independent.
 package apiserver
 
 import (
@@ -81,6 +81,7 @@ type Server struct {
 	rules           []Rule
 	resourceVersion int64
 	uids            int64
+	templates       map[types.UID]uint32 // the Pod template, as a hash, of the newest rollout of each workload
 	objects         map[schema.GroupResource]map[types.NamespacedName]*Object
 	encoded         map[*Object][]byte // the objects, as JSON
 	history         []Change
@@ -95,6 +96,7 @@ func New(registry *Registry, options Options) *Server {
 		Registry: registry, options: options,
 		resourceVersion: 1000, compacted: 1000, // Other objects were written before.
 		objects: map[schema.GroupResource]map[types.NamespacedName]*Object{}, encoded: map[*Object][]byte{}, changed: make(chan struct{}),
+		templates: map[types.UID]uint32{},
 	}
 	s.startControllers()
 	return s

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,42 +18,111 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // podRetry is how long a workload whose Pods are rejected takes until the next try.
 const podRetry = time.Second
 
-// rollOut is a step of a rollout: it observes the generation, and there is one available replica more or less.
+// rollOut is a step of a rollout: it observes the generation, and there is one Pod more or less. All Pods are available. A Deployment that is
+// paused is only scaled, with the Pod template that it has rolled out.
 func rollOut(c Client, o *Object) (again time.Duration, err error) {
-	desired, available := desiredReplicas(o), availableReplicas(o)
+	template := hash(value(o, "spec", "template"))
+	isNew := c.template(o.GetUID()) != template && o.GetKind() != "ReplicaSet" // A ReplicaSet replaces no Pods.
+	isPaused := isPaused(o)
+	p := podsOf(o)
+	if isNew {
+		p.updated = 0
+	}
 	rejected := c.podRejection(o)
 	switch {
 	case rejected != nil:
 		again = podRetry
-	case available < desired:
-		available++
-	case available > desired:
-		available--
+	case isPaused && isNew:
+		p.scale()
+	default:
+		p.rollOut()
 	}
-	status := workloadStatus(o, available)
+	status := workloadStatus(o, p)
 	status["observedGeneration"] = o.GetGeneration()
-	status["conditions"] = workloadConditions(o, available >= desired, rejected)
+	status["conditions"] = workloadConditions(o, p, rejected)
 	if len(status["conditions"].([]any)) == 0 {
 		delete(status, "conditions")
 	}
 	maps.DeleteFunc(status, func(_ string, v any) bool { return v == int64(0) }) // They are not stored.
-	if equality.Semantic.DeepEqual(o.Object["status"], status) {
+	revision, _ := strconv.Atoi(o.GetAnnotations()[revisionAnnotation])
+	switch {
+	case o.GetKind() == "Deployment" && !isPaused && (isNew || revision == 0):
+		set(o, strconv.Itoa(revision+1), "metadata", "annotations", revisionAnnotation)
+	case equality.Semantic.DeepEqual(o.Object["status"], status):
 		return again, nil
 	}
 	o.Object["status"] = status
-	if o.GetKind() == "Deployment" && o.GetAnnotations()[revisionAnnotation] == "" {
-		set(o, "1", "metadata", "annotations", revisionAnnotation) // It never changes: there are no ReplicaSets.
+	if _, err = c.Update(o, "status"); err == nil && !isPaused {
+		c.setTemplate(o.GetUID(), template)
 	}
-	_, err = c.Update(o, "status")
 	return again, err
 }
 
-// revisionAnnotation is what the Deployment controller adds to each Deployment.
+// template returns the Pod template, as a hash, of the newest rollout of a workload, or 0.
+func (c Client) template(workload types.UID) uint32 {
+	c.server.lock.Lock()
+	defer c.server.lock.Unlock()
+	return c.server.templates[workload]
+}
+
+func (c Client) setTemplate(workload types.UID, template uint32) {
+	c.server.lock.Lock()
+	defer c.server.lock.Unlock()
+	c.server.templates[workload] = template
+}
+
+func isPaused(o *Object) bool {
+	isPaused, _ := value(o, "spec", "paused").(bool)
+	return isPaused
+}
+
+// podCounts are how many Pods a workload should have, has, and has with the newest template, and how many more there may be meanwhile.
+type podCounts struct{ desired, all, updated, surge int64 }
+
+func podsOf(o *Object) podCounts {
+	p := podCounts{desired: number(o, "spec", "replicas"), all: number(o, "status", "replicas"), updated: number(o, "status", "updatedReplicas")}
+	switch o.GetKind() {
+	case "Deployment":
+		p.surge = 1
+	case "ReplicaSet":
+		p.updated = p.all
+	case "DaemonSet": // There is one node.
+		p.desired, p.all, p.updated = 1, number(o, "status", "currentNumberScheduled"), number(o, "status", "updatedNumberScheduled")
+	}
+	return p
+}
+
+// rollOut replaces Pods with an older template, and scales.
+func (p *podCounts) rollOut() {
+	switch {
+	case p.updated < p.desired && p.all < p.desired+p.surge:
+		p.all, p.updated = p.all+1, p.updated+1
+	case p.updated < p.all:
+		p.all--
+	case p.all > p.desired:
+		p.all, p.updated = p.all-1, p.updated-1
+	}
+}
+
+// scale scales Pods with an older template. If none is left, there is nothing to scale.
+func (p *podCounts) scale() {
+	switch {
+	case 0 < p.all && p.all < p.desired:
+		p.all++
+	case p.all > p.desired:
+		p.all--
+	}
+}
+
+func (p *podCounts) isComplete() bool { return p.all == p.desired && p.updated == p.desired }
+
+// revisionAnnotation is what the Deployment controller adds to each Deployment: how many rollouts there were.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
 // podRejection returns what a rule responds to the creation of a Pod of a workload with, or nil. The name of the Pod is that of the workload.
@@ -64,52 +134,39 @@ func (c Client) podRejection(o *Object) error {
 	})
 }
 
-// desiredReplicas returns how many Pods a workload has. A DaemonSet has one: there is one node.
-func desiredReplicas(o *Object) int64 {
-	if o.GetKind() == "DaemonSet" {
-		return 1
-	}
-	return number(o, "spec", "replicas")
-}
-
-func availableReplicas(o *Object) int64 {
-	if o.GetKind() == "DaemonSet" {
-		return number(o, "status", "numberAvailable")
-	}
-	return number(o, "status", "availableReplicas")
-}
-
-// workloadStatus is the status of a workload with a number of available replicas, all of which are up to date.
-func workloadStatus(o *Object, available int64) map[string]any {
-	status := map[string]any{}
-	fields := []string{"replicas", "readyReplicas", "availableReplicas"}
+// workloadStatus is the status of a workload with some Pods.
+func workloadStatus(o *Object, p podCounts) map[string]any {
+	status := map[string]any{"replicas": p.all, "readyReplicas": p.all, "availableReplicas": p.all}
 	switch o.GetKind() {
 	case "Deployment":
-		fields = append(fields, "updatedReplicas")
+		status["updatedReplicas"] = p.updated
 	case "ReplicaSet":
-		fields = append(fields, "fullyLabeledReplicas")
+		status["fullyLabeledReplicas"] = p.all
 	case "StatefulSet":
-		fields = append(fields, "updatedReplicas", "currentReplicas")
-		status["currentRevision"], status["updateRevision"] = revision(o), revision(o)
+		update := fmt.Sprintf("%s-%x", o.GetName(), hash(value(o, "spec", "template"))) // This is the name of a ControllerRevision.
+		current, isKnown := value(o, "status", "currentRevision").(string)
+		status["updatedReplicas"], status["updateRevision"] = p.updated, update
+		status["currentReplicas"], status["currentRevision"] = p.all-p.updated, current
+		if !isKnown || current == update || p.isComplete() {
+			status["currentReplicas"], status["currentRevision"] = p.all, update
+		}
 	case "DaemonSet":
-		fields = []string{"currentNumberScheduled", "numberReady", "numberAvailable", "updatedNumberScheduled"}
-		status["desiredNumberScheduled"] = desiredReplicas(o)
-	}
-	for _, field := range fields {
-		status[field] = available
+		status = map[string]any{
+			"desiredNumberScheduled": p.desired, "currentNumberScheduled": p.all, "updatedNumberScheduled": p.updated,
+			"numberReady": p.all, "numberAvailable": p.all,
+		}
 	}
 	return status
 }
 
-// revision is the name of the ControllerRevision that a StatefulSet would have.
-func revision(o *Object) string {
-	hash := fnv.New32a()
-	hash.Write(encode(value(o, "spec", "template")))
-	return fmt.Sprintf("%s-%x", o.GetName(), hash.Sum32())
+func hash(v any) uint32 {
+	h := fnv.New32a()
+	h.Write(encode(v))
+	return h.Sum32()
 }
 
 // workloadConditions returns the conditions of a workload, as far as its kind has any.
-func workloadConditions(o *Object, isAvailable bool, rejected error) []any {
+func workloadConditions(o *Object, p podCounts, rejected error) []any {
 	conditions := []any{}
 	add := func(kind, status, reason, message string) {
 		now := time.Now().UTC().Format(time.RFC3339)
@@ -120,11 +177,19 @@ func workloadConditions(o *Object, isAvailable bool, rejected error) []any {
 		conditions = append(conditions, keepTimes(o, condition))
 	}
 	if o.GetKind() == "Deployment" {
-		if isAvailable {
+		if p.all >= p.desired {
 			add("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-			add("Progressing", "True", "NewReplicaSetAvailable", "The new ReplicaSet has successfully progressed.")
 		} else {
 			add("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+		}
+		switch {
+		case p.isComplete():
+			add("Progressing", "True", "NewReplicaSetAvailable", "The new ReplicaSet has successfully progressed.")
+		case isPaused(o):
+			add("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+		case rejected != nil && isOverdue(o):
+			add("Progressing", "False", "ProgressDeadlineExceeded", "The new ReplicaSet has timed out progressing.")
+		default:
 			add("Progressing", "True", "ReplicaSetUpdated", "The new ReplicaSet is progressing.")
 		}
 	}
@@ -134,11 +199,32 @@ func workloadConditions(o *Object, isAvailable bool, rejected error) []any {
 	return conditions
 }
 
+// isOverdue reports whether the rollout of a Deployment has begun longer ago than it may take.
+func isOverdue(o *Object) bool {
+	for _, condition := range conditionsOf(o) {
+		switch condition["reason"] {
+		case "ProgressDeadlineExceeded":
+			return true
+		case "ReplicaSetUpdated":
+			began, _ := time.Parse(time.RFC3339, fmt.Sprint(condition["lastUpdateTime"])) // rollOut has written it.
+			return time.Since(began) >= time.Duration(number(o, "spec", "progressDeadlineSeconds"))*time.Second
+		}
+	}
+	return false
+}
+
+func conditionsOf(o *Object) (conditions []map[string]any) {
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		conditions = append(conditions, condition)
+	}
+	return conditions
+}
+
 // keepTimes returns a condition with the times of that in the status, if it says the same.
 func keepTimes(o *Object, condition map[string]any) map[string]any {
-	before, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, b := range before {
-		old, _ := b.(map[string]any)
+	for _, old := range conditionsOf(o) {
 		if old["type"] == condition["type"] && old["status"] == condition["status"] {
 			condition["lastTransitionTime"] = old["lastTransitionTime"]
 			if old["reason"] == condition["reason"] && old["message"] == condition["message"] {

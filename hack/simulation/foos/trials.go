@@ -121,6 +121,19 @@ var Trials = []simulation.Trial{
 		}
 		w.reconcile(time.Minute)
 	}),
+	// What a user has paused goes on once it is resumed.
+	trial("a rollout that is paused", func(w walk) {
+		w.createAndReconcile(2)
+		w.update(0, "pauses, and changes the Pod template of,", func(d *object) {
+			simulation.SetField(d, "spec.paused", true)
+			simulation.SetField(d, "spec.template.metadata.annotations", map[string]any{"example.com/restarted": "now"})
+		})
+		w.scale(0, 3)
+		w.Sleep(time.Minute)
+		w.expectReason("DeploymentPaused", "while its rollout is paused")
+		w.set(deploymentRef(0), "resumes", "spec.paused", false)
+		w.reconcile(soon * 2)
+	}),
 	trial("a superseded Deployment that must not be deleted", func(w walk) {
 		protected := apierrors.NewForbidden(deployments, deploymentRef(1).Name, errors.New("protected"))
 		w.Reject("a policy protects deployment-1 from deletion", time.Hour, protected, func(r *apiserver.Request) bool {
