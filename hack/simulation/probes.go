@@ -34,6 +34,7 @@ var (
 		{"a creation that no watch sees", Unseen, probeUnseen},
 		{"changes while no controllers run", Truth, probeNoControllers},
 		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
+		{"changes that users take back", FreshPause, probeTakenBack},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
 		{"a deletion that is seen late, after a restart", FreshOwners, probeDeletedOwner},
 		{"a restart that sees an old spec", Forward, probeOldSpec},
@@ -234,23 +235,6 @@ func probeUndo(w *walk) {
 	w.lock.Unlock()
 	w.sleep(2*maxRetryDelay + time.Minute)
 	w.judgeQuiet(ref)
-}
-
-// judgeQuiet judges how soon changes are corrected after a quiet time: at once, and soon again.
-func (w *walk) judgeQuiet(ref reference) {
-	for range 2 {
-		since := time.Now()
-		w.changeOwned(ref)
-		w.sleep(soonTime)
-		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
-			continue
-		}
-		w.sleep(maxRetryDelay)
-		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
-			w.violated(FreshPause, "%s later, %s: %s", made[0].Sent.Sub(since), made[0].Client, made[0])
-		}
-		return
-	}
 }
 
 // owned returns the objects of the program that have an owner, and are not being deleted.
