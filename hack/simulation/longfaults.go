@@ -45,11 +45,13 @@ var longFaults = []action{
 		w.setHidden(true)
 		code := []int32{http.StatusForbidden, http.StatusNotFound, http.StatusInternalServerError}[s.argument%3]
 		what := fmt.Sprintf("no status can be written: %d", code)
-		return w.addRule(what, forever, rejecting(func(r *apiserver.Request) error { return apiserver.StatusError(code, what) },
-			func(r *apiserver.Request) bool {
-				return w.isUsers(r.Resource) && r.Subresource == "status" && r.IsWrite()
-			}))
+		return w.addRule(what, forever, rejecting(func(r *apiserver.Request) error { return apiserver.StatusError(code, what) }, w.writesStatus))
 	}},
+}
+
+// writesStatus reports whether a request writes the status of a user's object.
+func (w *walk) writesStatus(r *apiserver.Request) bool {
+	return w.isUsers(r.Resource) && r.Subresource == "status" && r.IsWrite()
 }
 
 // setHidden notes whether a fault keeps the program from knowing, or from reporting, what is so.

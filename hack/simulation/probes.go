@@ -37,6 +37,7 @@ var (
 		{"changes that users take back", FreshPause, probeTakenBack},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},
 		{"a deletion that is seen late, after a restart", FreshOwners, probeDeletedOwner},
+		{"a deletion that is seen late, without a status", FreshOwners, probeUnreportedOwner},
 		{"a restart that sees an old spec", Forward, probeOldSpec},
 		{"a restart that sees an old deletion", Forward, probeOldDeletion},
 		{"a termination while a write is open", LeaseLast, probeTermination},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 // probeFormerOwner creates an object again while what the former one has left is not collected, and changes both.
@@ -64,18 +66,34 @@ func probeDeletedOwner(w *walk) {
 	}
 	w.sleep(2 * time.Minute)
 	for _, ref := range w.owned() {
-		owner := w.controllerOf(ref)
-		if owner == nil {
-			continue
+		if owner := w.controllerOf(ref); owner != nil {
+			w.deleteUnseen(w.referenceTo(owner))
+			return
 		}
-		of := w.referenceTo(owner)
-		for n := range w.Instances {
-			w.current(n).Hold(of.GroupResource, 3*soonTime)
-		}
-		w.tell(user, w.delete(of, metav1.DeletePropagationBackground)+"; the watch shows that late")
-		w.sleep(time.Minute)
-		return
 	}
+}
+
+// probeUnreportedOwner lets the same happen to an object whose status cannot be written: that the program has created something for it before,
+// nothing but its memory tells.
+func probeUnreportedOwner(w *walk) {
+	w.setHidden(true)
+	w.tell(user, w.addRule("no status can be written", forever, rejecting(func(*apiserver.Request) error { return errInjected }, w.writesStatus)))
+	if o := w.newMany(0); w.create(o) {
+		w.tell(user, "creates "+describe(o))
+		w.sleep(2 * time.Minute)
+		w.deleteUnseen(w.referenceTo(o))
+	}
+	w.server.ClearRules()
+	w.setHidden(false)
+}
+
+// deleteUnseen deletes an object of a user. The instances see that what it owns is collected before they see the deletion.
+func (w *walk) deleteUnseen(ref reference) {
+	for n := range w.Instances {
+		w.current(n).Hold(ref.GroupResource, 3*soonTime)
+	}
+	w.tell(user, w.delete(ref, metav1.DeletePropagationBackground)+"; the watch shows that late")
+	w.sleep(time.Minute)
 }
 
 // rename changes the first name in an object of a user, and reports whether it has one.

@@ -71,7 +71,8 @@ func TestIdle(t *testing.T) {
 		often := counted.Load()
 		w.sleep(2 * time.Minute)
 		seldom := counted.Load() - often
-		if often < 50 || seldom > often/2 || seldom < 15 || w.started != 1 {
+		// A leader that renews it less often comes to doubt that it leads.
+		if often < 50 || seldom > often/2 || seldom < 20 || w.started != 1 {
 			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
 		}
 	})

@@ -143,7 +143,7 @@ func (o *Owned[T]) write(
 // read shows whether this is a name conflict or the cache is stale.
 func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differences[T]) (T, error) {
 	none, desired := d.Found, d.Desired
-	if foo.Status.ObservedGeneration > 0 || o.pacer.hasWritten(o.key(foo, desired)) { // It is not the first.
+	if foo.Status.ObservedGeneration > 0 || o.pacer.hasWritten(foo.UID, o.resource) { // It is not the first.
 		if err := o.ensureCurrent(ctx, foo); err != nil {
 			return none, err
 		}
@@ -323,10 +323,9 @@ func (o *Owned[T]) untilHeld(foo *samplev1alpha1.Foo, left Differences[T]) Stall
 		last, _ := o.pacer.when(key)
 		return o.overridden(foo, left, last.remaining())
 	}
-	if untilHeld := o.pacer.untilHeld(key); untilHeld > 0 {
+	if untilHeld := o.pacer.found(key); untilHeld > 0 {
 		return o.overridden(foo, left, untilHeld)
 	}
-	o.pacer.reset(key)
 	return StalledError{}
 }
 

@@ -299,7 +299,7 @@ func TestCreatedIsPaced(t *testing.T) {
 	})
 }
 
-// A creation that is not the first one of a Foo, or of its generation, is preceded by a live read of the Foo.
+// A creation that is not the first one of a Foo is preceded by a live read of the Foo.
 func TestRepeatedCreation(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
@@ -313,7 +313,7 @@ func TestRepeatedCreation(t *testing.T) {
 		for i, test := range []struct {
 			foo       *samplev1alpha1.Foo
 			liveReads int // so far
-		}{{foo, 0}, {foo, 1}, {notSeen, 1}, {observed, 2}} {
+		}{{foo, 0}, {foo, 1}, {notSeen, 2}, {observed, 3}} {
 			if result := owned.CreateOrPatch(t.Context(), test.foo, deployment, keep); !result.Changed {
 				t.Error(result)
 			}

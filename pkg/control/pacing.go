@@ -29,8 +29,8 @@ const (
 // once at a time.
 type pacer struct{ pauses sync.Map } // of key and pause
 
-// key has the UID of the object, so that a new one has a pause of its own; "" is for creations. Without an object
-// and a generation it is for the status.
+// key has the UID of the object, so that a new one has a pause of its own; "" is for creations. With nothing but the
+// owner it is for the status, and with the resource besides for the last write of any object: see hasWritten.
 type key struct {
 	owner, object types.UID
 	resource      schema.GroupResource
@@ -78,33 +78,44 @@ func (p *pacer) when(key key) (last pause, isPaused bool) {
 	return last, true
 }
 
-// untilHeld returns after how long the desired state of an object, if it is still found then, counts as held.
-func (p *pacer) untilHeld(key key) time.Duration {
-	changed := time.Until(p.last(key).end)
-	key.object = ""
-	created := time.Until(p.last(key).end)
-	return max(0, changed+heldDelay, created+heldDelay)
+// found notes that an object is in its desired state, so that no write waits any more, and returns after how long
+// this, if it is still so then, counts as held. Once it does, the pauses of the object are forgotten.
+func (p *pacer) found(of key) (untilHeld time.Duration) {
+	created := of
+	created.object = ""
+	for _, of := range []key{of, created} {
+		last := p.last(of)
+		untilHeld = max(untilHeld, time.Until(last.end)+heldDelay)
+		if last.waited {
+			last.waited = false
+			p.pauses.Store(of, last)
+		}
+	}
+	if untilHeld == 0 {
+		p.pauses.Delete(of)
+		p.pauses.Delete(created)
+	}
+	return untilHeld
 }
 
-// reset forgets the pauses of an object whose desired state is held.
-func (p *pacer) reset(key key) {
-	p.pauses.Delete(key)
-	key.object = ""
-	p.pauses.Delete(key)
+// hasWritten reports whether the API server has accepted a write of an object of a resource for an owner. That is
+// forgotten after 2000 s.
+func (p *pacer) hasWritten(owner types.UID, resource schema.GroupResource) bool {
+	return p.last(key{owner: owner, resource: resource}).length > 0
 }
-
-// hasWritten reports whether answered was called for an object and the generation of its owner, since a reset.
-func (p *pacer) hasWritten(key key) bool { return p.last(key).length > 0 }
 
 // answered starts the next pause, and returns it, after the API server has accepted a write or, if its message is
 // given, has rejected it.
-func (p *pacer) answered(key key, rejection string) pause {
-	last, length := p.last(key), initialPause
+func (p *pacer) answered(of key, rejection string) pause {
+	last, length := p.last(of), initialPause
 	if last.waited || time.Since(last.end) < heldDelay {
 		length = min(2*last.length, maxPause)
 	}
 	next := pause{length, time.Now().Add(length), rejection, rejection != ""}
-	p.pauses.Store(key, next)
+	p.pauses.Store(of, next)
+	if rejection == "" {
+		p.pauses.Store(key{owner: of.owner, resource: of.resource}, next)
+	}
 	return next
 }
 

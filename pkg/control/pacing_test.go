@@ -45,7 +45,7 @@ func delay(p *pacer, owner, object *metav1.ObjectMeta) time.Duration {
 func TestPauseDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
-		verify(t, "has written at first", p.hasWritten(keyOf(owner, object)), false)
+		verify(t, "has written at first", p.hasWritten(owner.UID, appsv1.Resource("deployments")), false)
 		for i := range 12 {
 			verify(t, fmt.Sprintf("delay of write %d", i), delay(p, owner, object), "0s")
 			p.answered(keyOf(owner, object), "")
@@ -55,7 +55,7 @@ func TestPauseDoubles(t *testing.T) {
 			verify(t, fmt.Sprintf("just before the end of pause %d", i), delay(p, owner, object), "1ns")
 			time.Sleep(time.Nanosecond)
 		}
-		verify(t, "has written", p.hasWritten(keyOf(owner, object)), true)
+		verify(t, "has written", p.hasWritten(owner.UID, appsv1.Resource("deployments")), true)
 
 		p.answered(keyOf(owner, object), "")
 		for what, other := range map[string][2]*metav1.ObjectMeta{
@@ -94,19 +94,25 @@ func TestRejection(t *testing.T) {
 func TestHeldResetsPause(t *testing.T) {
 	for name, test := range map[string]struct {
 		undone bool          // Does a write have to wait?
+		redone bool          // Do others restore the desired state meanwhile?
 		after  time.Duration // the end of the pause, until the next write
 		want   time.Duration // the next pause
 	}{
-		"held":               {false, heldDelay, initialPause},
-		"undone soon after":  {false, heldDelay - 1, 2 * initialPause},
-		"undone meanwhile":   {true, 0, 2 * initialPause},
-		"corrected too late": {true, time.Minute, 2 * initialPause},
+		"held":                  {false, false, heldDelay, initialPause},
+		"undone soon after":     {false, false, heldDelay - 1, 2 * initialPause},
+		"undone meanwhile":      {true, false, 0, 2 * initialPause},
+		"corrected too late":    {true, false, time.Minute, 2 * initialPause},
+		"redone meanwhile":      {true, true, heldDelay, initialPause},
+		"undone soon once more": {true, true, heldDelay - 1, 2 * initialPause},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
 			p.answered(keyOf(owner, object), "")
 			if test.undone {
 				verify(t, name, delay(p, owner, object), initialPause)
+			}
+			if test.redone {
+				p.found(keyOf(owner, object))
 			}
 			time.Sleep(initialPause + test.after)
 			p.answered(keyOf(owner, object), "")
@@ -115,17 +121,17 @@ func TestHeldResetsPause(t *testing.T) {
 	}
 }
 
-func TestUntilHeld(t *testing.T) {
+func TestFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "uid")
-		verify(t, "never written", p.untilHeld(keyOf(owner, object)), "0s")
+		verify(t, "never written", p.found(keyOf(owner, object)), "0s")
 		p.answered(keyOf(owner, newObject("name", "")), "")
-		verify(t, "created", p.untilHeld(keyOf(owner, object)), initialPause+heldDelay)
+		verify(t, "created", p.found(keyOf(owner, object)), initialPause+heldDelay)
 		time.Sleep(heldDelay)
 		p.answered(keyOf(owner, object), "")
-		verify(t, "changed later", p.untilHeld(keyOf(owner, object)), initialPause+heldDelay)
+		verify(t, "changed later", p.found(keyOf(owner, object)), initialPause+heldDelay)
 		time.Sleep(initialPause + heldDelay)
-		verify(t, "held", p.untilHeld(keyOf(owner, object)), "0s")
+		verify(t, "held", p.found(keyOf(owner, object)), "0s")
 	})
 }
 
@@ -138,12 +144,25 @@ func TestReset(t *testing.T) {
 			delay(p, owner, written)
 		}
 		time.Sleep(initialPause + heldDelay)
-		p.reset(keyOf(owner, object))
+		p.found(keyOf(owner, object))
 		for _, written := range []*metav1.ObjectMeta{object, newObject("name", "")} {
-			verify(t, "has written", p.hasWritten(keyOf(owner, written)), false)
 			p.answered(keyOf(owner, written), "")
 			verify(t, "after a reset", delay(p, owner, written), initialPause)
 		}
+	})
+}
+
+// What was written is known whatever the name, the generation and resets, but not of another owner or resource.
+func TestHasWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, owner, object := &pacer{}, newOwner("owner", 1), newObject("name", "")
+		p.answered(keyOf(owner, object), "quota")
+		verify(t, "after a rejection", p.hasWritten(owner.UID, appsv1.Resource("deployments")), false)
+		p.answered(keyOf(owner, object), "")
+		p.found(keyOf(owner, object))
+		verify(t, "after a reset", p.hasWritten(owner.UID, appsv1.Resource("deployments")), true)
+		verify(t, "another resource", p.hasWritten(owner.UID, appsv1.Resource("replicasets")), false)
+		verify(t, "another owner", p.hasWritten("new", appsv1.Resource("deployments")), false)
 	})
 }
 
@@ -168,9 +187,9 @@ func TestRunForgets(t *testing.T) {
 		go p.run(ctx)
 		p.answered(keyOf(owner, object), "")
 		time.Sleep(2 * maxPause)
-		verify(t, "until twice the maximum", p.hasWritten(keyOf(owner, object)), true)
+		verify(t, "until twice the maximum", p.hasWritten(owner.UID, appsv1.Resource("deployments")), true)
 		time.Sleep(2 * time.Minute)
-		verify(t, "afterwards", p.hasWritten(keyOf(owner, object)), false)
+		verify(t, "afterwards", p.hasWritten(owner.UID, appsv1.Resource("deployments")), false)
 		cancel()
 	})
 }

@@ -30,14 +30,17 @@ func judgeReason(w simulation.Write) error {
 	if w.Request.Resource != foos || w.Type == "DELETED" || number(w.New, "status", "observedGeneration") != w.New.GetGeneration() {
 		return nil
 	}
-	foo := all[samplev1alpha1.Foo]([]*object{w.New})[0]
-	ready := cmp.Or(meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), &metav1.Condition{})
+	foo, ready := all[samplev1alpha1.Foo]([]*object{w.New})[0], readyOf(w.New)
 	stalled := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
 	switch {
 	case (stalled == nil) != slices.Contains(temporary, ready.Reason):
 		return fmt.Errorf("with the reason %s, Stalled is %v", ready.Reason, stalled)
 	case stalled != nil && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message):
 		return fmt.Errorf("Stalled is %v, and Ready is %v", stalled, ready)
+	}
+	if last := readyOf(w.Old); last.Reason == "DeploymentOverridden" && ready.Reason == last.Reason &&
+		ready.ObservedGeneration == last.ObservedGeneration && ready.Message != last.Message {
+		return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
 	}
 	known, isCertain := w.Known(deployments, foo.Namespace, foo.Spec.DeploymentName)
 	if !isCertain || slices.Contains(ofRequests, ready.Reason) {
@@ -51,6 +54,12 @@ func judgeReason(w simulation.Write) error {
 		return fmt.Errorf("it reports %s: %s; the Deployment gives %s: %s", ready.Reason, ready.Message, reason, progress)
 	}
 	return nil
+}
+
+// readyOf returns the Ready condition of a Foo, which is empty if it has none.
+func readyOf(foo *object) *metav1.Condition {
+	conditions := all[samplev1alpha1.Foo]([]*object{foo})[0].Status.Conditions
+	return cmp.Or(meta.FindStatusCondition(conditions, samplev1alpha1.ConditionReady), &metav1.Condition{})
 }
 
 // reasonOf returns the reason that a Deployment gives, and how far it is.

@@ -4,15 +4,14 @@
 package foos
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -221,6 +220,19 @@ var Trials = []simulation.Trial{
 		w.deleteDeployment(0)
 		w.reconcile(converged)
 	}),
+	// Its permissions are removed. The process can only report that, end, and be started again.
+	trial("a Lease that must not be used", func(w walk) {
+		w.createAndReconcile(0)
+		w.Reject("RBAC forbids Leases", 10*cacheSyncTimeout, errForbidden, func(r *apiserver.Request) bool {
+			return r.Resource.Resource == "leases"
+		})
+		w.Sleep(cacheSyncTimeout)
+		waiting := w.Instance(0)
+		w.Sleep(2 * cacheSyncTimeout)
+		if w.Instance(0) == waiting {
+			w.Violated(simulation.Health, "%s still waits for the Lease", waiting)
+		}
+	}),
 	// There are no more requests an hour at its end than at its beginning.
 	trial("a working day", func(w walk) {
 		w.create(0, 0, 1)
@@ -351,14 +363,15 @@ func (w walk) availableReplicas() int64 {
 	return number(w.Get(fooRef(0)), "status", "availableReplicas")
 }
 
-func (w walk) reason() string {
-	foo := all[samplev1alpha1.Foo]([]*object{w.Get(fooRef(0))})[0]
-	return cmp.Or(meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), &metav1.Condition{}).Reason
-}
+func (w walk) reason() string { return readyOf(w.Get(fooRef(0))).Reason }
 
-// expectReason verifies what the first Foo reports.
+// expectReason verifies what the first Foo reports, and that there was an event if that comes from requests.
 func (w walk) expectReason(want, when string) {
 	if got := w.reason(); got != want {
 		w.Violated(reports, "%s it is %q", when, got)
+	}
+	isEvent := func(o *object) bool { return o.Object["reason"] == want && o.Object["type"] == corev1.EventTypeWarning }
+	if events := w.List(schema.GroupResource{Resource: "events"}); slices.Contains(ofRequests, want) && !slices.ContainsFunc(events, isEvent) {
+		w.Violated(reports, "%s there is no event %s", when, want)
 	}
 }

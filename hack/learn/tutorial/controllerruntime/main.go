@@ -93,6 +93,8 @@ func run(ctx context.Context, config *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
+var errNotLeading = errors.New("this instance may have lost the Lease")
+
 // guard rejects writes of an instance that may have lost the Lease. The renewals of the Lease go through it, too.
 type guard struct {
 	next    http.RoundTripper
@@ -115,7 +117,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	if renewed := g.renewed.Load(); renewed == nil || time.Since(*renewed) > renewDeadline {
-		return nil, errors.New("this instance may have lost the Lease")
+		return nil, errNotLeading
 	}
 	return g.next.RoundTrip(r)
 }
@@ -143,6 +145,11 @@ func (r *fooReconciler) waiting(ctx context.Context, deployment client.Object) (
 
 // Reconcile brings the Deployment of a Foo to its desired state, and reports what has become of it.
 func (r *fooReconciler) Reconcile(ctx context.Context, foo *samplev1alpha1.Foo) (result reconcile.Result, err error) {
+	defer func() {
+		if errors.Is(err, errNotLeading) { // Each event counts one more failure, and many of them are retried after minutes.
+			result, err = reconcile.Result{RequeueAfter: time.Second}, nil
+		}
+	}()
 	if !foo.DeletionTimestamp.IsZero() {
 		return result, nil
 	}
