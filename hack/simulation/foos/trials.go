@@ -10,7 +10,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -220,6 +219,26 @@ var Trials = []simulation.Trial{
 		w.deleteDeployment(0)
 		w.reconcile(converged)
 	}),
+	// Each change is one event, whether or not its status can be written at once, and resyncs are none.
+	trial("what events say", func(w walk) {
+		w.createAndReconcile(1)
+		w.Sleep(2 * ResyncPeriod)
+		w.expectEvents(1, "Synced", "after a creation")
+		w.scale(0, 2)
+		w.Sleep(time.Minute)
+		w.expectEvents(2, "Synced", "after a new spec")
+		w.Reject("no status can be written", soon, errInjected, writesFoos)
+		w.scale(0, 3)
+		w.Sleep(time.Minute)
+		w.expectEvents(3, "Synced", "after a new spec whose status is not written at once")
+		w.Reject("no status can be written", soon, errInjected, writesFoos)
+		w.deleteDeployment(0)
+		w.Sleep(time.Minute)
+		w.expectEvents(4, "Synced", "after a deletion whose status is not written at once")
+		w.rename(0, 1)
+		w.Sleep(time.Minute)
+		w.expectEvents(1, "Pruned", "after a rename")
+	}),
 	// Its permissions are removed. The process can only report that, end, and be started again.
 	trial("a Lease that must not be used", func(w walk) {
 		w.createAndReconcile(0)
@@ -370,8 +389,23 @@ func (w walk) expectReason(want, when string) {
 	if got := w.reason(); got != want {
 		w.Violated(reports, "%s it is %q", when, got)
 	}
-	isEvent := func(o *object) bool { return o.Object["reason"] == want && o.Object["type"] == corev1.EventTypeWarning }
-	if events := w.List(schema.GroupResource{Resource: "events"}); slices.Contains(ofRequests, want) && !slices.ContainsFunc(events, isEvent) {
+	if slices.Contains(ofRequests, want) && w.events(want) == 0 {
 		w.Violated(reports, "%s there is no event %s", when, want)
 	}
+}
+
+func (w walk) expectEvents(want int64, reason, when string) {
+	if got := w.events(reason); got != want {
+		w.Violated(reports, "%s there are %d events %s, and not %d", when, got, reason, want)
+	}
+}
+
+// events returns how many events there were with a reason.
+func (w walk) events(reason string) (n int64) {
+	for _, event := range w.List(schema.GroupResource{Resource: "events"}) {
+		if event.Object["reason"] == reason {
+			n += number(event, "count")
+		}
+	}
+	return n
 }
