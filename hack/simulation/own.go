@@ -65,18 +65,27 @@ type Write struct {
 	sent *request
 }
 
-// Known returns an object as the program could know it, or nil. What it has deleted itself it knows to be gone. It is certain if the program
-// knew it when it decided to write.
-func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
+// Seen returns an object as events and responses have shown it to the program, or nil. It is certain if they had done so when the program
+// decided to write.
+func (w Write) Seen(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
 	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
 	if k.gone {
 		return nil, k.before(w.sent)
 	}
-	if at, isDeleted := w.by.deleted[k.uid()]; isDeleted {
+	return k.object, k.before(w.sent)
+}
+
+// Known is Seen, but what the program has deleted itself it knows to be gone.
+func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
+	o, isCertain = w.Seen(resource, namespace, name)
+	if o == nil {
+		return nil, isCertain
+	}
+	if at, isDeleted := w.by.deleted[o.GetUID()]; isDeleted {
 		// A request that is sent at the moment of a response uses that.
 		return nil, at.Before(w.sent.decided) || at.Equal(w.sent.Sent) && at.Equal(w.by.answered[w.sent.about].at)
 	}
-	return k.object, k.before(w.sent)
+	return o, isCertain
 }
 
 // ownJudge judges the program's own promises.

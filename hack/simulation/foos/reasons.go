@@ -25,7 +25,8 @@ var (
 	ofRequests = []string{"DeploymentFailed", "DeploymentRejected", "DeploymentOverridden"}
 )
 
-// judgeReason judges a status that the controller writes, as far as it could know the Deployment of the desired name.
+// judgeReason judges a status that the controller writes, as far as it had seen the Deployment of the desired name: caches do not know what was
+// just deleted.
 func judgeReason(w simulation.Write) error {
 	if w.Request.Resource != foos || w.Type == "DELETED" || number(w.New, "status", "observedGeneration") != w.New.GetGeneration() {
 		return nil
@@ -42,13 +43,13 @@ func judgeReason(w simulation.Write) error {
 		ready.ObservedGeneration == last.ObservedGeneration && ready.Message != last.Message {
 		return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
 	}
-	known, isCertain := w.Known(deployments, foo.Namespace, foo.Spec.DeploymentName)
+	seen, isCertain := w.Seen(deployments, foo.Namespace, foo.Spec.DeploymentName)
 	if !isCertain || slices.Contains(ofRequests, ready.Reason) {
 		return nil
 	}
 	reason, progress := "DeploymentProgressing", ""
-	if known != nil {
-		reason, progress = reasonOf(&foo, known)
+	if seen != nil {
+		reason, progress = reasonOf(&foo, seen)
 	}
 	if ready.Reason != reason || !strings.HasPrefix(ready.Message, progress) {
 		return fmt.Errorf("it reports %s: %s; the Deployment gives %s: %s", ready.Reason, ready.Message, reason, progress)
