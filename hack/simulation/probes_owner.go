@@ -73,6 +73,9 @@ func probeDeletedOwner(w *walk) {
 	}
 }
 
+// unreportedTimes are how long an object is without a status, until it is deleted. A memory may be shorter than the longer one.
+var unreportedTimes = []time.Duration{2 * time.Minute, 2 * time.Hour}
+
 // probeUnreportedOwner lets the same happen to an object whose status cannot be written: that the program has created something for it before,
 // nothing but its memory tells.
 func probeUnreportedOwner(w *walk) {
@@ -80,7 +83,7 @@ func probeUnreportedOwner(w *walk) {
 	w.tell(user, w.addRule("no status can be written", forever, rejecting(func(*apiserver.Request) error { return errInjected }, w.writesStatus)))
 	if o := w.newMany(0); w.create(o) {
 		w.tell(user, "creates "+describe(o))
-		w.sleep(2 * time.Minute)
+		w.sleep(unreportedTimes[w.script.choice(len(unreportedTimes), "unreported")])
 		w.deleteUnseen(w.referenceTo(o))
 	}
 	w.server.ClearRules()

@@ -139,19 +139,21 @@ func (o *Owned[T]) write(
 	return result
 }
 
-// create creates an object. Unless it is the first, a live read of the Foo precedes it. If the name exists, a live
-// read shows whether this is a name conflict or the cache is stale.
+// create creates an object. Unless it is certainly the first, a live read of the Foo precedes it. If the name exists,
+// a live read shows whether this is a name conflict or the cache is stale.
 func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differences[T]) (T, error) {
 	none, desired := d.Found, d.Desired
-	if foo.Status.ObservedGeneration > 0 || o.pacer.hasWritten(foo.UID, o.resource) { // It is not the first.
+	created := foo.CreationTimestamp.Time // It is zero with fake clients.
+	isOld := !created.IsZero() && time.Since(created) > memoryTime
+	if isOld || foo.Status.ObservedGeneration > 0 || o.pacer.hasWritten(foo.UID, o.resource) { // It may not be the first.
 		if err := o.ensureCurrent(ctx, foo); err != nil {
 			return none, err
 		}
 	}
 	client, name := o.client(foo.Namespace), desired.GetName()
-	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: o.fieldManager})
+	stored, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: o.fieldManager})
 	if !apierrors.IsAlreadyExists(err) || IsRejection(err) {
-		return created, o.answered(ctx, foo, "Created ", desired, created, err)
+		return stored, o.answered(ctx, foo, "Created ", desired, stored, err)
 	}
 	existing, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -304,16 +305,23 @@ func TestRepeatedCreation(t *testing.T) {
 	foo, deployment := newFoo(1), &appsv1.Deployment{}
 	kubeClient, sampleClient := &kubefake.Clientset{}, &fake.Clientset{}
 	kubeClient.AddReactor("create", "deployments", returning(deployment, nil))
-	sampleClient.AddReactor("get", "foos", returning(foo, nil))
+	live := &samplev1alpha1.Foo{}
+	sampleClient.AddReactor("get", "foos", returning(live, nil))
 	owned := newOwned(kubeClient, newControl(sampleClient))
 	notSeen, observed := newFoo(2), newFoo(3)
 	notSeen.Status.ObservedGeneration = -1 // the default
 	observed.Status.ObservedGeneration = 1
+	createdAgo := func(age time.Duration) *samplev1alpha1.Foo {
+		foo := newFoo(1)
+		foo.UID, foo.CreationTimestamp = types.UID(age.String()), metav1.NewTime(time.Now().Add(-age))
+		return foo
+	}
 	synctest.Test(t, func(t *testing.T) {
 		for i, test := range []struct {
 			foo       *samplev1alpha1.Foo
 			liveReads int // so far
-		}{{foo, 0}, {foo, 1}, {notSeen, 2}, {observed, 3}} {
+		}{{foo, 0}, {foo, 1}, {notSeen, 2}, {observed, 3}, {createdAgo(memoryTime - 5*time.Second), 3}, {createdAgo(memoryTime), 4}} {
+			test.foo.DeepCopyInto(live)
 			if result := owned.CreateOrPatch(t.Context(), test.foo, deployment, keep); !result.Changed {
 				t.Error(result)
 			}

@@ -20,6 +20,8 @@ const (
 	// heldDelay is how long after a pause the desired state must still be found to count as held: another
 	// instance with the same pause may be about to write.
 	heldDelay = 2 * time.Second
+	// memoryTime is how long after its end a pause is remembered, unless the desired state is held.
+	memoryTime = 2 * maxPause
 )
 
 // pacer keeps a controller from writing as fast as others change, delete or reject what it writes. The first write
@@ -47,11 +49,11 @@ type pause struct {
 
 func (p pause) remaining() time.Duration { return max(0, time.Until(p.end)) }
 
-// run forgets, until ctx is done, the pauses that ended twice the maximum ago.
+// run forgets, until ctx is done, the pauses that ended more than memoryTime ago.
 func (p *pacer) run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(context.Context) {
 		p.pauses.Range(func(key, last any) bool {
-			if time.Since(last.(pause).end) > 2*maxPause {
+			if time.Since(last.(pause).end) > memoryTime {
 				p.pauses.CompareAndDelete(key, last)
 			}
 			return true
@@ -98,8 +100,8 @@ func (p *pacer) found(of key) (untilHeld time.Duration) {
 	return untilHeld
 }
 
-// hasWritten reports whether the API server has accepted a write of an object of a resource for an owner. That is
-// forgotten after 2000 s.
+// hasWritten reports whether the API server has accepted a write of an object of a resource for an owner, within
+// memoryTime.
 func (p *pacer) hasWritten(owner types.UID, resource schema.GroupResource) bool {
 	return p.last(key{owner: owner, resource: resource}).length > 0
 }
