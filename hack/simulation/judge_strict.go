@@ -85,7 +85,12 @@ func (w *walk) isForAnotherOwner(r *request, found *object) bool {
 		if err != nil {
 			return false // It may have none.
 		}
-		former := w.created[types.UID(text(options, "preconditions", "uid"))]
+		uid := types.UID(text(options, "preconditions", "uid"))
+		if adopter, isAdopted := w.adopted[uid]; isAdopted {
+			owner := metav1.GetControllerOfNoCopy(found)
+			return owner == nil || owner.UID != adopter
+		}
+		former := w.created[uid]
 		return former != nil && !sameOwner(former, found)
 	}
 	return false

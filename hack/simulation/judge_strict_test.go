@@ -23,22 +23,28 @@ func TestIsForAnotherOwner(t *testing.T) {
 	controlled := func(uid, owner string) *object {
 		o := newUnstructured("v1", "ConfigMap", "c")
 		o.SetUID(types.UID(uid))
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: owner, UID: types.UID("uid-of-" + owner)}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "example.com/v1", Kind: "Widget", Name: owner, UID: types.UID("uid-of-" + owner), Controller: new(true),
+		}})
 		return o
 	}
 	w := newWalk(newTestTester(t, Config{}), script{})
 	w.created["former"], w.created["again"] = controlled("former", "a"), controlled("again", "b")
+	w.created["adopted"], w.adopted["adopted"] = controlled("adopted", "b"), "uid-of-a"
+	w.created["own"], w.adopted["own"] = controlled("own", "a"), "uid-of-b"
 	for name, test := range map[string]struct {
 		request *request
 		want    bool
 	}{
-		"a creation for a":          {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "a")}, true},
-		"a creation for b":          {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "b")}, false},
-		"the deletion of a's":       {&request{Request: deletionOf(`{"preconditions":{"uid":"former"}}`)}, true},
-		"the deletion of b's first": {&request{Request: deletionOf(`{"preconditions":{"uid":"again"}}`)}, false},
-		"a deletion of that name":   {&request{Request: deletionOf("")}, false},
-		"a deletion by the version": {&request{Request: deletionOf(`{"preconditions":{"resourceVersion":"7"}}`)}, false},
-		"an update":                 {&request{Request: &apiserver.Request{Verb: "update"}, body: controlled("former", "a")}, false},
+		"a creation for a":                       {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "a")}, true},
+		"a creation for b":                       {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "b")}, false},
+		"the deletion of a's":                    {&request{Request: deletionOf(`{"preconditions":{"uid":"former"}}`)}, true},
+		"the deletion of b's first":              {&request{Request: deletionOf(`{"preconditions":{"uid":"again"}}`)}, false},
+		"the deletion of one that a has adopted": {&request{Request: deletionOf(`{"preconditions":{"uid":"adopted"}}`)}, true},
+		"the deletion of one that b has adopted": {&request{Request: deletionOf(`{"preconditions":{"uid":"own"}}`)}, false},
+		"a deletion of that name":                {&request{Request: deletionOf("")}, false},
+		"a deletion by the version":              {&request{Request: deletionOf(`{"preconditions":{"resourceVersion":"7"}}`)}, false},
+		"an update":                              {&request{Request: &apiserver.Request{Verb: "update"}, body: controlled("former", "a")}, false},
 	} {
 		if got := w.isForAnotherOwner(test.request, controlled("now", "b")); got != test.want {
 			t.Errorf("%s: that it is for another owner is %t", name, got)

@@ -92,6 +92,16 @@ func (w *Walk) List(resource schema.GroupResource) []*apiserver.Object {
 	return w.walk.server.List(resource, "")
 }
 
+// Events returns how many events there were with a reason.
+func (w *Walk) Events(reason string) (n int) {
+	for _, event := range w.List(schema.GroupResource{Resource: "events"}) {
+		if event.Object["reason"] == reason {
+			n += int(number(event, "count"))
+		}
+	}
+	return n
+}
+
 // Tell adds a line to the story: what a user does.
 func (w *Walk) Tell(what string) { w.walk.tell(user, what) }
 

@@ -49,13 +49,7 @@ func DependsOnPath(o *object, owners []*object) bool {
 		if !managesReplicas(o) {
 			delete(o.Object, "status")
 		}
-		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-		for _, condition := range conditions {
-			if c, _ := condition.(map[string]any); c["reason"] == "ErrResourceExists" {
-				return true // While it waits for a name, it may go on to serve under another one.
-			}
-		}
-		return false
+		return readyOf(o).Reason == "ErrResourceExists" // While it waits for a name, it may go on to serve under another one.
 	}
 	for _, owner := range owners {
 		if !managesReplicas(owner) {

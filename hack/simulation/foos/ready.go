@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"k8s.io/sample-controller/hack/simulation"
 )
@@ -15,7 +14,7 @@ import (
 // judgeReady judges each Foo that reports of its newest generation that it is Ready.
 func judgeReady(c simulation.Cluster) error {
 	for _, foo := range c.List(foos) {
-		if foo.GetDeletionTimestamp() != nil || number(foo, "status", "observedGeneration") != foo.GetGeneration() || !saysReady(foo) {
+		if foo.GetDeletionTimestamp() != nil || number(foo, "status", "observedGeneration") != foo.GetGeneration() || readyOf(foo).Status != metav1.ConditionTrue {
 			continue
 		}
 		name := deploymentNameOf(foo)
@@ -27,16 +26,6 @@ func judgeReady(c simulation.Cluster) error {
 		}
 	}
 	return nil
-}
-
-func saysReady(foo *object) bool {
-	conditions, _, _ := unstructured.NestedSlice(foo.Object, "status", "conditions")
-	for _, condition := range conditions {
-		if c, _ := condition.(map[string]any); c["type"] == "Ready" {
-			return c["status"] == "True"
-		}
-	}
-	return false
 }
 
 // isAvailable reports whether a Deployment has the desired replicas, and no others, with its newest Pod template.
