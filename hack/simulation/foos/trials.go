@@ -95,6 +95,19 @@ var Trials = []simulation.Trial{
 		}
 		w.reconcile(40 * time.Minute)
 	}),
+	// What a user has paused goes on once it is resumed.
+	trial("a rollout that is paused", func(w walk) {
+		w.createAndReconcile(2)
+		w.update(0, "pauses, and changes the Pod template of,", func(d *object) {
+			simulation.SetField(d, "spec.paused", true)
+			simulation.SetField(d, "spec.template.metadata.annotations", map[string]any{"example.com/restarted": "now"})
+		})
+		w.scale(0, 3)
+		w.Sleep(time.Minute)
+		w.expectReason("DeploymentPaused", "while its rollout is paused")
+		w.set(deploymentRef(0), "resumes", "spec.paused", false)
+		w.reconcile(soon * 2)
+	}),
 	trial("a rename under admission that overrides the image", func(w walk) {
 		w.Admit("admission rewrites the image of all Deployments", 24*time.Hour, writesDeployments, func(d *object) {
 			simulation.SetField(d, imageField, "mirror/nginx")
@@ -118,19 +131,6 @@ var Trials = []simulation.Trial{
 			w.Violated(takesOver, "the Deployment that serves is gone, and the new one has no replicas")
 		}
 		w.reconcile(time.Minute)
-	}),
-	// What a user has paused goes on once it is resumed.
-	trial("a rollout that is paused", func(w walk) {
-		w.createAndReconcile(2)
-		w.update(0, "pauses, and changes the Pod template of,", func(d *object) {
-			simulation.SetField(d, "spec.paused", true)
-			simulation.SetField(d, "spec.template.metadata.annotations", map[string]any{"example.com/restarted": "now"})
-		})
-		w.scale(0, 3)
-		w.Sleep(time.Minute)
-		w.expectReason("DeploymentPaused", "while its rollout is paused")
-		w.set(deploymentRef(0), "resumes", "spec.paused", false)
-		w.reconcile(soon * 2)
 	}),
 	trial("a superseded Deployment that must not be deleted", func(w walk) {
 		protected := apierrors.NewForbidden(deployments, deploymentRef(1).Name, errors.New("protected"))
