@@ -336,7 +336,7 @@ func TestSuccessiveSyncs(t *testing.T) {
 					[]string{getFoo, createDeployment}, outcome{isRejected, syncedEvent, tooSoon}},
 			}},
 		"new Foo": {objects{newFoo()}, responses{updateStatus: conflict}, []step{
-			{"status cannot be written", 0, nobody, []string{createDeployment, updateStatus}, outcome{"", "", modified}},
+			{"status cannot be written", 0, nobody, []string{createDeployment, updateStatus, getFoo}, outcome{"", "", modified}},
 			{"status can be written", time.Second, responding(updateStatus, nil), []string{updateStatus}, rollingOut},
 		}},
 	} {

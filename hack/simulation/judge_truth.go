@@ -122,15 +122,29 @@ func (w *walk) recordResponse(r *request, err error) {
 	}
 }
 
-// isOutdated reports whether a write would have failed if it had not been refused: it creates what exists, or changes what is gone or has
-// changed. The lock is held.
+// isOutdated reports whether a write would have failed if it had not been refused, or is of no use any more: it creates what exists, changes what
+// is gone or has changed, or is for an older spec. The lock is held.
 func (w *walk) isOutdated(r *request) bool {
 	found := w.objects[r.ref]
 	switch {
+	case w.isForOlderSpec(r):
+		return true
 	case r.Verb == "create":
 		return found != nil
 	case found == nil:
 		return true
 	}
 	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
+}
+
+// isForOlderSpec reports whether the instance that sends a request does not know the users' object that it is about, or its newest spec. The lock
+// is held.
+func (w *walk) isForOlderSpec(r *request) bool {
+	for ref, o := range w.objects {
+		if ref.String() == r.about {
+			known := w.instanceOf(r.Client).objects[ref].object
+			return known == nil || known.GetUID() != o.GetUID() || known.GetGeneration() != o.GetGeneration()
+		}
+	}
+	return false
 }

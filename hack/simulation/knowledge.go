@@ -38,10 +38,11 @@ type knowledge struct {
 
 // known is an object that an instance has seen.
 type known struct {
-	object *object
-	since  time.Time
-	gone   bool // It was seen to be gone.
-	isRead bool // It is what a request was answered with, not an event.
+	object  *object
+	since   time.Time
+	gone    bool // It was seen to be gone.
+	isRead  bool // It is what a read was answered with.
+	isEvent bool // A watch, or a list, has shown it.
 }
 
 // answer is when a response came, and what the walk knew of the request: see request.
@@ -166,19 +167,28 @@ func (r *request) withoutBody() *request {
 	return &request{Request: &inner, ref: r.ref, about: r.about, decided: r.decided, due: r.due}
 }
 
+// source is where an instance has got an object from: a write or a read of its own, or a list or an event for its cache.
+type source int
+
+const (
+	written source = iota
+	read
+	watched
+)
+
 // learn records an object, unless a newer one is known: a response may be late. The lock is held.
-func (i *instance) learn(resource schema.GroupResource, o *object, isRead bool) {
+func (i *instance) learn(resource schema.GroupResource, o *object, from source) {
 	ref := reference{resource, types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
 	k := i.objects[ref]
 	switch last := k.object; {
 	case version(last) == version(o) && !k.gone:
-		k.isRead = k.isRead || isRead
+		k.isRead, k.isEvent = k.isRead || from == read, k.isEvent || from == watched
 		i.objects[ref] = k
 	case version(last) < version(o):
 		if last != nil && last.GetUID() != o.GetUID() {
 			i.isAbsent(last.GetUID())
 		}
-		i.objects[ref] = known{o, time.Now(), false, isRead}
+		i.objects[ref] = known{o, time.Now(), false, from == read, from == watched}
 		i.byUID[o.GetUID()] = ref
 	}
 }
@@ -234,13 +244,13 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case r.Verb == "list":
 		items, _ := result.Object["items"].([]any)
 		for _, item := range items {
-			i.learn(r.Resource, &object{Object: item.(map[string]any)}, false) // It may have no kind.
+			i.learn(r.Resource, &object{Object: item.(map[string]any)}, watched) // It may have no kind.
 		}
+	case r.Verb == "get":
+		i.learn(r.Resource, result, read)
 	default:
-		i.learn(r.Resource, result, r.Verb == "get")
-		if r.IsWrite() {
-			i.acked[r.ref] = result.GetResourceVersion()
-		}
+		i.learn(r.Resource, result, written)
+		i.acked[r.ref] = result.GetResourceVersion()
 	}
 }
 
@@ -248,11 +258,11 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventType, o *object) {
 	switch event {
 	case watch.Added, watch.Modified:
-		i.learn(resource, o, false)
+		i.learn(resource, o, watched)
 	case watch.Deleted:
 		ref := i.walk.referenceTo(o)
 		i.isAbsent(o.GetUID())
-		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true, false}, ref
+		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true, false, true}, ref
 	}
 }
 

@@ -115,7 +115,7 @@ func TestOrphanIsDecided(t *testing.T) {
 		began := time.Now()
 		read := i.newRequest(newRequestFor(owner, "get"))
 		time.Sleep(time.Second) // By the fake clock of the bubble: the read takes that.
-		i.learn(configMap.GroupResource, &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}, false)
+		i.learn(configMap.GroupResource, &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}, watched)
 		i.learnResponse(read, &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}, nil)
 		if deletion := i.newRequest(newRequestFor(configMap, "delete")); !deletion.decided.Equal(began) {
 			t.Errorf("decided after %s, want 0s", deletion.decided.Sub(began))
@@ -140,7 +140,7 @@ func TestKnown(t *testing.T) {
 				w := newWalk(all, script{})
 				i := &instance{walk: w, knowledge: newKnowledge()}
 				i.learn(configMap.GroupResource, &object{Object: map[string]any{"metadata": map[string]any{
-					"name": "a", "namespace": "default", "uid": "1", "resourceVersion": "1"}}}, true)
+					"name": "a", "namespace": "default", "uid": "1", "resourceVersion": "1"}}}, read)
 				decided := time.Now()
 				time.Sleep(test.decided)
 				i.learnResponse(i.newRequest(newRequestFor(configMap, "delete")),
@@ -155,6 +155,43 @@ func TestKnown(t *testing.T) {
 					t.Errorf("Known() = %v, %t, want nil, %t", known, isCertain, test.isCertain)
 				}
 			})
+		})
+	}
+}
+
+// TestSeen has an instance learn of an object in several ways, and judges whether a later write certainly used that, if it is for another one.
+func TestSeen(t *testing.T) {
+	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	newVersion := func(version string) *object {
+		o := newUnstructured("v1", "ConfigMap", "a")
+		o.SetResourceVersion(version)
+		return o
+	}
+	for name, test := range map[string]struct {
+		learn     func(i *instance)
+		isCertain bool
+	}{
+		"an event": {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), watched) }, true},
+		"a read":   {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), read) }, false},
+		"a write":  {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), written) }, false},
+		"a read, and then its event": {func(i *instance) {
+			i.learn(ref.GroupResource, newVersion("1"), read)
+			i.learn(ref.GroupResource, newVersion("1"), watched)
+		}, true},
+		"an event, and then a newer read": {func(i *instance) {
+			i.learn(ref.GroupResource, newVersion("1"), watched)
+			i.learn(ref.GroupResource, newVersion("2"), read)
+		}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{}), script{})
+			i := &instance{walk: w, knowledge: newKnowledge()}
+			test.learn(i)
+			time.Sleep(time.Second) // By the fake clock of the bubble.
+			write := Write{Cluster{w}, nil, i, &request{decided: time.Now()}}
+			if _, isCertain := write.Seen(ref.GroupResource, ref.Namespace, ref.Name); isCertain != test.isCertain {
+				t.Errorf("%s: that it was seen is certain: %t, want %t", name, isCertain, test.isCertain)
+			}
 		})
 	}
 }

@@ -65,27 +65,28 @@ type Write struct {
 	sent *request
 }
 
-// Seen returns an object as events and responses have shown it to the program, or nil. It is certain if they had done so when the program
-// decided to write.
+// Seen returns an object as a watch has shown it to the program, or nil. It is certain if it had done so when the program decided to write, and
+// no response shows a newer state: others than who got it may not use that.
 func (w Write) Seen(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
 	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
 	if k.gone {
 		return nil, k.before(w.sent)
 	}
-	return k.object, k.before(w.sent)
+	return k.object, k.isEvent && k.before(w.sent)
 }
 
-// Known is Seen, but what the program has deleted itself it knows to be gone.
+// Known returns an object as the program could know it, or nil. What it has deleted itself it knows to be gone. It is certain if the program
+// knew it when it decided to write.
 func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *apiserver.Object, isCertain bool) {
-	o, isCertain = w.Seen(resource, namespace, name)
-	if o == nil {
-		return nil, isCertain
+	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+	if k.gone {
+		return nil, k.before(w.sent)
 	}
-	if at, isDeleted := w.by.deleted[o.GetUID()]; isDeleted {
+	if at, isDeleted := w.by.deleted[k.uid()]; isDeleted {
 		// A request that is sent at the moment of a response uses that.
 		return nil, at.Before(w.sent.decided) || at.Equal(w.sent.Sent) && at.Equal(w.by.answered[w.sent.about].at)
 	}
-	return o, isCertain
+	return k.object, k.before(w.sent)
 }
 
 // ownJudge judges the program's own promises.

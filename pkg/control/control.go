@@ -91,6 +91,11 @@ func (c *Control) UpdateFooStatus(
 	switch {
 	case apierrors.IsNotFound(err) && !IsRejection(err) && c.ensureCurrent(ctx, foo) == nil:
 		updated = foo // The Foo exists, so it is the status subresource that does not.
+	case apierrors.IsConflict(err): // The cache is stale, and the status in it may be the one to write by the next sync.
+		if live, err := client.Get(ctx, foo.Name, metav1.GetOptions{}); err == nil {
+			c.expect(foo, samplev1alpha1.Resource("foos"), live)
+		}
+		return nil, err
 	case err != nil:
 		return nil, err
 	default:

@@ -14,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/generated/clientset/versioned/fake"
 )
@@ -93,6 +95,24 @@ func TestStatusIsDenied(t *testing.T) {
 	control := newControl(client)
 	if _, got := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1}); !errors.Is(got, err) {
 		t.Errorf("UpdateFooStatus() = %v, want the webhook's error", got)
+	}
+}
+
+// After a conflict, the cache is stale until it has what a live read shows, if that succeeds.
+func TestConflict(t *testing.T) {
+	for name, liveErr := range map[string]error{"read": nil, "not read": apierrors.NewServiceUnavailable("")} {
+		foo, live, client := newFoo(1), newFoo(1), &fake.Clientset{}
+		live.ResourceVersion = "11"
+		client.AddReactor("update", "foos", returning(nil, apierrors.NewConflict(samplev1alpha1.Resource("foos"), "foo", nil)))
+		client.AddReactor("get", "foos", returning(live, liveErr))
+		control := newControl(client)
+		if _, err := control.UpdateFooStatus(t.Context(), foo, samplev1alpha1.FooStatus{Replicas: 1}); !apierrors.IsConflict(err) {
+			t.Errorf("%s: UpdateFooStatus() = %v, want the conflict", name, err)
+		}
+		err := control.ConsistencyStore.EnsureReady(cache.MetaObjectToName(foo))
+		if errors.Is(err, consistency.ErrStale) != (liveErr == nil) {
+			t.Errorf("%s: EnsureReady() = %v", name, err)
+		}
 	}
 }
 
