@@ -28,16 +28,16 @@ var (
 // judgeReason judges a status that the controller writes, as far as it had seen the Deployment of the desired name: caches do not know what was
 // just deleted.
 func judgeReason(w simulation.Write) error {
-	if w.Request.Resource != foos || w.Type == "DELETED" || number(w.New, "status", "observedGeneration") != w.New.GetGeneration() {
+	if w.Request.Resource != foos || number(w.New, "status", "observedGeneration") != w.New.GetGeneration() {
 		return nil
 	}
 	foo, ready := all[samplev1alpha1.Foo]([]*object{w.New})[0], readyOf(w.New)
 	stalled := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
 	switch {
 	case (stalled == nil) != slices.Contains(temporary, ready.Reason):
-		return fmt.Errorf("with the reason %s, Stalled is %v", ready.Reason, stalled)
+		return fmt.Errorf("with the reason %s, it is Stalled: %t", ready.Reason, stalled != nil)
 	case stalled != nil && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message):
-		return fmt.Errorf("Stalled is %v, and Ready is %v", stalled, ready)
+		return fmt.Errorf("it is Stalled with %v, and Ready with %v", stalled, ready)
 	}
 	if last := readyOf(w.Old); last.Reason == "DeploymentOverridden" && ready.Reason == last.Reason &&
 		ready.ObservedGeneration == last.ObservedGeneration && ready.Message != last.Message {
