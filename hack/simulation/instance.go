@@ -147,7 +147,7 @@ func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object,
 		w.lock.Lock()
 		defer w.lock.Unlock()
 		i.learnResponse(q, result, err)
-		w.recordResponse(q, err)
+		i.recordResponse(q, err)
 	}
 }
 

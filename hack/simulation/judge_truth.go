@@ -106,7 +106,8 @@ func serves(o *object) bool {
 }
 
 // recordResponse remembers which writes are refused, and which for ever. The lock is held.
-func (w *walk) recordResponse(r *request, err error) {
+func (i *instance) recordResponse(r *request, err error) {
+	w := i.walk
 	if !r.IsWrite() || !isWork(r.Resource) || r.Subresource != "" {
 		return
 	}
@@ -116,7 +117,7 @@ func (w *walk) recordResponse(r *request, err error) {
 	switch status, isStatus := err.(apierrors.APIStatus); {
 	case err == nil:
 		delete(w.refused, r.about)
-	case w.isOutdated(r):
+	case i.isOutdated(r):
 	case isStatus && !slices.Contains([]int32{http.StatusConflict, http.StatusNotFound, http.StatusTooManyRequests}, status.Status().Code):
 		w.refused[r.about] = refusal{time.Now(), fmt.Sprintf("%s: %v", r, err)}
 	}
@@ -124,10 +125,10 @@ func (w *walk) recordResponse(r *request, err error) {
 
 // isOutdated reports whether a write would have failed if it had not been refused, or is of no use any more: it creates what exists, changes what
 // is gone or has changed, or is for an older spec. The lock is held.
-func (w *walk) isOutdated(r *request) bool {
-	found := w.objects[r.ref]
+func (i *instance) isOutdated(r *request) bool {
+	found := i.walk.objects[r.ref]
 	switch {
-	case w.isForOlderSpec(r):
+	case i.isForOlderSpec(r):
 		return true
 	case r.Verb == "create":
 		return found != nil
@@ -137,12 +138,11 @@ func (w *walk) isOutdated(r *request) bool {
 	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
 }
 
-// isForOlderSpec reports whether the instance that sends a request does not know the users' object that it is about, or its newest spec. The lock
-// is held.
-func (w *walk) isForOlderSpec(r *request) bool {
-	for ref, o := range w.objects {
+// isForOlderSpec reports whether the instance does not know the users' object that a request of it is about, or its newest spec. The lock is held.
+func (i *instance) isForOlderSpec(r *request) bool {
+	for ref, o := range i.walk.objects {
 		if ref.String() == r.about {
-			known := w.instanceOf(r.Client).objects[ref].object
+			known := i.objects[ref].object
 			return known == nil || known.GetUID() != o.GetUID() || known.GetGeneration() != o.GetGeneration()
 		}
 	}

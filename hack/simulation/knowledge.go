@@ -38,11 +38,11 @@ type knowledge struct {
 
 // known is an object that an instance has seen.
 type known struct {
-	object  *object
-	since   time.Time
-	gone    bool // It was seen to be gone.
-	isRead  bool // It is what a read was answered with.
-	isEvent bool // A watch, or a list, has shown it.
+	object *object
+	since  time.Time
+	gone   bool      // It was seen to be gone.
+	isRead bool      // It is what a read was answered with.
+	seen   time.Time // when a watch, or a list, has shown it; zero if none has
 }
 
 // answer is when a response came, and what the walk knew of the request: see request.
@@ -182,13 +182,20 @@ func (i *instance) learn(resource schema.GroupResource, o *object, from source) 
 	k := i.objects[ref]
 	switch last := k.object; {
 	case version(last) == version(o) && !k.gone:
-		k.isRead, k.isEvent = k.isRead || from == read, k.isEvent || from == watched
+		k.isRead = k.isRead || from == read
+		if from == watched && k.seen.IsZero() {
+			k.seen = time.Now()
+		}
 		i.objects[ref] = k
 	case version(last) < version(o):
 		if last != nil && last.GetUID() != o.GetUID() {
 			i.isAbsent(last.GetUID())
 		}
-		i.objects[ref] = known{o, time.Now(), false, from == read, from == watched}
+		k = known{object: o, since: time.Now(), isRead: from == read}
+		if from == watched {
+			k.seen = k.since
+		}
+		i.objects[ref] = k
 		i.byUID[o.GetUID()] = ref
 	}
 }
@@ -262,7 +269,7 @@ func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventTy
 	case watch.Deleted:
 		ref := i.walk.referenceTo(o)
 		i.isAbsent(o.GetUID())
-		i.objects[ref], i.byUID[o.GetUID()] = known{o, time.Now(), true, false, true}, ref
+		i.objects[ref], i.byUID[o.GetUID()] = known{object: o, since: time.Now(), gone: true}, ref
 	}
 }
 

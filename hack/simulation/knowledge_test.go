@@ -97,7 +97,8 @@ func TestOutdated(t *testing.T) {
 		if r.Verb != "delete" {
 			r.body = &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": test.body}}}
 		}
-		w.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
+		i := &instance{walk: w, knowledge: newKnowledge()}
+		i.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
 		if _, counts := w.refused["widgets a"]; counts != test.counts {
 			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
 		}
@@ -159,6 +160,37 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestRefusedForOlderSpec has a write refused for a Widget of generation 2, of which the instance knows another one.
+func TestRefusedForOlderSpec(t *testing.T) {
+	all := newTestTester(t, Config{})
+	widget := reference{widgets.GroupResource(), types.NamespacedName{Namespace: "default", Name: "a"}}
+	newWidget := func(uid string, generation int64) *object {
+		o := newUnstructured("example.com/v1", "Widget", "a")
+		o.SetUID(types.UID(uid))
+		o.SetGeneration(generation)
+		return o
+	}
+	for name, test := range map[string]struct {
+		known  *object
+		counts bool
+	}{
+		"the newest spec": {newWidget("1", 2), true},
+		"an older spec":   {newWidget("1", 1), false},
+		"a former Widget": {newWidget("0", 2), false},
+		"no Widget":       {nil, false},
+	} {
+		w := newWalk(all, script{})
+		w.objects[widget] = newWidget("1", 2)
+		i := &instance{walk: w, knowledge: newKnowledge()}
+		i.objects[widget] = known{object: test.known}
+		r := &request{Request: newRequestFor(reference{schema.GroupResource{Resource: "configmaps"}, widget.NamespacedName}, "create"), about: widget.String()}
+		i.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
+		if _, counts := w.refused[widget.String()]; counts != test.counts {
+			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
+		}
+	}
+}
+
 // TestSeen has an instance learn of an object in several ways, and judges whether a later write certainly used that, if it is for another one.
 func TestSeen(t *testing.T) {
 	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
@@ -171,6 +203,11 @@ func TestSeen(t *testing.T) {
 		learn     func(i *instance)
 		isCertain bool
 	}{
+		"a read, and its event later": {func(i *instance) {
+			i.learn(ref.GroupResource, newVersion("1"), read)
+			time.Sleep(time.Minute)
+			i.learn(ref.GroupResource, newVersion("1"), watched)
+		}, false},
 		"an event": {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), watched) }, true},
 		"a read":   {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), read) }, false},
 		"a write":  {func(i *instance) { i.learn(ref.GroupResource, newVersion("1"), written) }, false},
@@ -186,9 +223,9 @@ func TestSeen(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWalk(newTestTester(t, Config{}), script{})
 			i := &instance{walk: w, knowledge: newKnowledge()}
+			decided := time.Now().Add(time.Second) // By the fake clock of the bubble.
 			test.learn(i)
-			time.Sleep(time.Second) // By the fake clock of the bubble.
-			write := Write{Cluster{w}, nil, i, &request{decided: time.Now()}}
+			write := Write{Cluster{w}, nil, i, &request{decided: decided}}
 			if _, isCertain := write.Seen(ref.GroupResource, ref.Namespace, ref.Name); isCertain != test.isCertain {
 				t.Errorf("%s: that it was seen is certain: %t, want %t", name, isCertain, test.isCertain)
 			}
