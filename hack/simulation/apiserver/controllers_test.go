@@ -105,6 +105,10 @@ func TestRollout(t *testing.T) {
 		"paused, template and scale": {
 			deployment, strings.Replace(image, "spec: {", "spec: {paused: true, replicas: 4, ", 1), "1/1 2/2 3/3 4/0", map[string]string{"status.updatedReplicas": "null"},
 		},
+		"paused at first": {
+			strings.Replace(deployment, "selector:", "paused: true, selector:", 1), "spec: {paused: false}", "0/0 1/1 2/2 3/3",
+			map[string]string{revision: `{deployment.kubernetes.io/revision: "1"}`},
+		},
 		"paused, scale": {deployment, "spec: {paused: true, replicas: 4}", "1/1 2/2 3/3 4/4", nil},
 		"ReplicaSet":    {replicaSet, image, "1/0 2/0 3/0 3/0", nil},
 		"StatefulSet":   {stateful, image, "1/1 2/2 3/3 2/0 3/1 2/1 3/2 2/2 3/3", map[string]string{"status.currentReplicas": "3"}},
@@ -129,6 +133,23 @@ func TestRollout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPausedRollout pauses a rollout that is under way, and resumes it.
+func TestPausedRollout(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		d := c.create(strings.Replace(deployment, "selector:", "replicas: 3, selector:", 1))
+		advance(time.Minute)
+		c.merge(d, "spec: {template: {metadata: {labels: {b: c}}}}")
+		advance(4*reconcileDelay + time.Millisecond)
+		c.expect(c.get(d), map[string]string{"status.replicas": "3", "status.updatedReplicas": "2"})
+		c.merge(d, "spec: {paused: true, replicas: 4}")
+		advance(time.Minute)
+		c.expect(c.get(d), map[string]string{"status.replicas": "4", "status.updatedReplicas": "2"})
+		c.merge(d, "spec: {paused: false}")
+		advance(time.Minute)
+		c.expect(c.get(d), map[string]string{"status.replicas": "4", "status.updatedReplicas": "4"})
+	})
 }
 
 // TestConditions shows which conditions a Deployment has, and that they have the times of their transitions.

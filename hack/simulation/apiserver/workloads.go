@@ -38,8 +38,9 @@ func rollOut(c Client, o *Object) (again time.Duration, err error) {
 	switch {
 	case rejected != nil:
 		again = podRetry
-	case isPaused && isNew:
+	case isPaused && p.updated < p.all:
 		p.scale()
+	case isPaused && isNew: // There is no Pod, and none with the newest template before it is resumed.
 	default:
 		p.rollOut()
 	}
@@ -110,10 +111,10 @@ func (p *podCounts) rollOut() {
 	}
 }
 
-// scale scales Pods with an older template. If none is left, there is nothing to scale.
+// scale scales Pods with an older template.
 func (p *podCounts) scale() {
 	switch {
-	case 0 < p.all && p.all < p.desired:
+	case p.all < p.desired:
 		p.all++
 	case p.all > p.desired:
 		p.all--
