@@ -33,10 +33,9 @@ func judgeReason(w simulation.Write) error {
 	}
 	foo, ready := all[samplev1alpha1.Foo]([]*object{w.New})[0], readyOf(w.New)
 	stalled := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionStalled)
-	switch {
-	case (stalled == nil) != slices.Contains(temporary, ready.Reason):
-		return fmt.Errorf("with the reason %s, it is Stalled: %t", ready.Reason, stalled != nil)
-	case stalled != nil && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message):
+	isTemporary := slices.Contains(temporary, ready.Reason)
+	if isTemporary != (stalled == nil) ||
+		!isTemporary && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message) {
 		return fmt.Errorf("it is Stalled with %v, and Ready with %v", stalled, ready)
 	}
 	if last := readyOf(w.Old); last.Reason == "DeploymentOverridden" && ready.Reason == last.Reason &&

@@ -29,7 +29,7 @@ var Trials = []simulation.Trial{
 		w.createAndReconcile(0)
 		superseded := w.deployment(0)
 		w.rename(0, 1)
-		w.Expect(soon, "the new Deployment is not available", func() bool { return w.isAvailable(1) })
+		w.Expect(soon, "the new Deployment is not available", func() bool { return number(w.deployment(1), "status", "availableReplicas") == 1 })
 		w.Sleep(10 * time.Millisecond) // The cache sees that.
 		w.Hold(w.Instance(0), deployments, 10*time.Second)
 		w.orphan(1)
@@ -210,11 +210,7 @@ var Trials = []simulation.Trial{
 		})
 		w.Kill(w.Instance(0))
 		w.Sleep(cacheSyncTimeout / 2)
-		waiting := w.Instance(0)
-		w.Sleep(cacheSyncTimeout)
-		if w.Instance(0) == waiting {
-			w.Violated(simulation.Health, "%s still waits for its caches", waiting)
-		}
+		w.expectRestart(cacheSyncTimeout)
 		w.Sleep(cacheSyncTimeout)
 		w.deleteDeployment(0)
 		w.reconcile(converged)
@@ -223,18 +219,16 @@ var Trials = []simulation.Trial{
 	trial("what events say", func(w walk) {
 		w.createAndReconcile(1)
 		w.Sleep(2 * ResyncPeriod)
-		w.expectSynced(1, "after a creation")
-		w.scale(0, 2)
-		w.Sleep(time.Minute)
-		w.expectSynced(2, "after a new spec")
-		w.Reject("no status can be written", soon, errInjected, writesFoos)
-		w.scale(0, 3)
-		w.Sleep(time.Minute)
-		w.expectSynced(3, "after a new spec whose status is not written at once")
-		w.Reject("no status can be written", soon, errInjected, writesFoos)
-		w.deleteDeployment(0)
-		w.Sleep(time.Minute)
-		w.expectSynced(4, "after a deletion whose status is not written at once")
+		for n, change := range []func(){func() {}, func() { w.scale(0, 2) }, func() { w.scale(0, 3) }, func() { w.deleteDeployment(0) }} {
+			if n > 1 {
+				w.Reject("no status can be written", soon, errInjected, writesFoos)
+			}
+			change()
+			w.Sleep(time.Minute)
+			if got := w.Events("Synced"); got != n+1 {
+				w.Violated(reports, "after %d changes there are %d events Synced", n, got)
+			}
+		}
 	}),
 	// Its permissions are removed. The process can only report that, end, and be started again.
 	trial("a Lease that must not be used", func(w walk) {
@@ -243,11 +237,7 @@ var Trials = []simulation.Trial{
 			return r.Resource.Resource == "leases"
 		})
 		w.Sleep(cacheSyncTimeout)
-		waiting := w.Instance(0)
-		w.Sleep(2 * cacheSyncTimeout)
-		if w.Instance(0) == waiting {
-			w.Violated(simulation.Health, "%s still waits for the Lease", waiting)
-		}
+		w.expectRestart(2 * cacheSyncTimeout)
 	}),
 	// There are no more requests an hour at its end than at its beginning.
 	trial("a working day", func(w walk) {
@@ -363,9 +353,12 @@ func (w walk) reconcile(timeout time.Duration) {
 	}
 }
 
-// isAvailable reports whether a Deployment has one available replica.
-func (w walk) isAvailable(n int) bool {
-	return number(w.deployment(n), "status", "availableReplicas") == 1
+// expectRestart verifies that the process ends, which can only wait.
+func (w walk) expectRestart(within time.Duration) {
+	waiting := w.Instance(0)
+	if w.Sleep(within); w.Instance(0) == waiting {
+		w.Violated(simulation.Health, "%s still waits after %s", waiting, within)
+	}
 }
 
 // controls reports whether a Foo controls a Deployment.
@@ -388,12 +381,5 @@ func (w walk) expectReason(want, when string) {
 	}
 	if slices.Contains(ofRequests, want) && w.Events(want) == 0 {
 		w.Violated(reports, "%s there is no event %s", when, want)
-	}
-}
-
-// expectSynced verifies how many events have said that a Foo was synced.
-func (w walk) expectSynced(want int, when string) {
-	if got := w.Events("Synced"); got != want {
-		w.Violated(reports, "%s there are %d events Synced, and not %d", when, got, want)
 	}
 }
