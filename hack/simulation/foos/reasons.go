@@ -21,8 +21,8 @@ import (
 var (
 	// temporary are the reasons for which nobody has to act. With any other one, a Foo is Stalled.
 	temporary = []string{"DeploymentAvailable", "DeploymentProgressing", "DeploymentFailed"}
-	// ofRequests are the reasons that do not follow from the Deployment, but from what has become of requests.
-	ofRequests = []string{"DeploymentFailed", "DeploymentRejected", "DeploymentOverridden"}
+	// ofDeployment are the reasons that follow from the Deployment alone, not from what has become of requests.
+	ofDeployment = []string{"DeploymentAvailable", "DeploymentProgressing", "DeploymentStalled", "DeploymentPaused"}
 )
 
 // judgeReason judges a status that the controller writes, as far as it had seen the Deployment of the desired name: caches do not know what was
@@ -43,7 +43,7 @@ func judgeReason(w simulation.Write) error {
 		return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
 	}
 	seen, isCertain := w.Seen(deployments, foo.Namespace, foo.Spec.DeploymentName)
-	if !isCertain || slices.Contains(ofRequests, ready.Reason) {
+	if !isCertain || !slices.Contains(ofDeployment, ready.Reason) {
 		return nil
 	}
 	reason, progress := "DeploymentProgressing", ""

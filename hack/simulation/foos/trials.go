@@ -29,7 +29,7 @@ var Trials = []simulation.Trial{
 		w.createAndReconcile(0)
 		superseded := w.deployment(0)
 		w.rename(0, 1)
-		w.Expect(soon, "the new Deployment is not available", func() bool { return number(w.deployment(1), "status", "availableReplicas") == 1 })
+		w.Expect(soon, "the new Deployment is not available", func() bool { return w.isAvailable(1) })
 		w.Sleep(10 * time.Millisecond) // The cache sees that.
 		w.Hold(w.Instance(0), deployments, 10*time.Second)
 		w.orphan(1)
@@ -361,6 +361,11 @@ func (w walk) expectRestart(within time.Duration) {
 	}
 }
 
+// isAvailable reports whether a Deployment has one available replica.
+func (w walk) isAvailable(n int) bool {
+	return number(w.deployment(n), "status", "availableReplicas") == 1
+}
+
 // controls reports whether a Foo controls a Deployment.
 func (w walk) controls(foo, n int) bool {
 	owner, d := w.Get(fooRef(foo)), w.deployment(n)
@@ -379,7 +384,7 @@ func (w walk) expectReason(want, when string) {
 	if got := w.reason(); got != want {
 		w.Violated(reports, "%s it is %q", when, got)
 	}
-	if slices.Contains(ofRequests, want) && w.Events(want) == 0 {
+	if !slices.Contains(ofDeployment, want) && w.Events(want) == 0 {
 		w.Violated(reports, "%s there is no event %s", when, want)
 	}
 }
