@@ -27,7 +27,8 @@ func JudgeState(foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) (nam
 	}
 	for _, foo := range foos {
 		if differs := judgeFoo(&foo, byName[foo.Spec.DeploymentName], controlled[foo.UID]); differs != "" {
-			return foo.Name, fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, encode(foo.Status))
+			status, _ := json.Marshal(foo.Status) // It was decoded.
+			return foo.Name, fmt.Sprintf("Foo %s %s; its status is %s", foo.Name, differs, status)
 		}
 		delete(controlled, foo.UID)
 	}
@@ -68,12 +69,4 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 		return "has a status that differs from that of its Deployment"
 	}
 	return ""
-}
-
-func encode(value any) []byte {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return raw
 }
