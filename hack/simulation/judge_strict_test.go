@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +15,15 @@ import (
 
 // TestSecondCreation has a controller see late that a Widget is gone: it creates again what was collected.
 func TestSecondCreation(t *testing.T) {
-	s := script{steps: steps(t, "create"), probes: probeOf("a deletion that is seen late, after a restart")}
-	testBroken(t, FreshOwners, nil, s)
+	for _, probe := range []string{"a deletion that is seen late, after a restart", "a deletion that is seen late, without a status"} {
+		testBroken(t, FreshOwners, nil, script{steps: steps(t, "create"), probes: probeOf(probe)})
+	}
+}
+
+// TestTakenBack has a controller correct each change after a minute, also after users have taken changes back.
+func TestTakenBack(t *testing.T) {
+	s := script{steps: steps(t, "create"), probes: probeOf("changes that users take back")}
+	testBroken(t, FreshPause, func(c *widgetController) { c.delay = time.Minute }, s)
 }
 
 // TestIsForAnotherOwner judges requests for a ConfigMap, of whose name one was created for Widget a before, and is now controlled by Widget b.
