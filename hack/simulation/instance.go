@@ -116,6 +116,9 @@ func (w *walk) current(n int) *instance {
 	return w.instances[n%len(w.instances)]
 }
 
+// isRival reports whether another instance leads, too. The lock is held.
+func (i *instance) isRival(other *instance) bool { return other != i && other.leads && !other.stopped }
+
 // instanceOf returns the current process with a name, or nil. The lock is held.
 func (w *walk) instanceOf(client string) *instance {
 	for _, i := range w.instances {

@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// silence judges whether anything is requested while nothing changes. Unless the program promises Unseen, it may need a resync to correct what no
-// watch has shown, and client-go skips one that comes a moment early.
+// silence judges whether anything is requested while nothing changes. Unless the program promises Unseen, it may need a resync before.
 func (w *walk) silence() {
 	if slices.Contains(w.exempt, Unseen) {
-		w.sleep(2*w.Resync + w.Resync/4)
+		w.sleep(w.resyncTime())
 	}
-	w.judgeSteady(Silence, "nothing changes", 2*w.Resync+w.Resync/4, func(r *request) bool { return r.Verb != "watch" })
+	w.judgeSteady(Silence, "nothing changes", w.resyncTime(), func(r *request) bool { return r.Verb != "watch" })
 }
+
+// resyncTime returns how long it may take until a resync: client-go skips one that comes a moment early.
+func (w *walk) resyncTime() time.Duration { return 2*w.Resync + w.Resync/4 }
 
 // restart kills all instances, and judges whether the next ones write anything. One leads earlier than its watches have caught up.
 func (w *walk) restart() {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
@@ -49,6 +51,43 @@ func TestWrongCopy(t *testing.T) {
 		if (field != "") != test.isWrong || test.isWrong && (field != "status.replicas" || got != test.reported) {
 			t.Errorf("%s: wrongCopy() = %q, %d; is it wrong: want %t", name, field, got, test.isWrong)
 		}
+	}
+}
+
+// TestRivals has an instance write the status of a Widget: while another one leads, too, that one may report it at the next resync.
+func TestRivals(t *testing.T) {
+	all := newTestTester(t, Config{Resync: time.Hour})
+	for name, test := range map[string]struct {
+		resource, subresource string
+		leads, stopped        bool // the other instance
+		isLate                bool
+	}{
+		"no rival":      {"widgets", "status", false, false, false},
+		"a rival":       {"widgets", "status", true, false, true},
+		"one that died": {"widgets", "status", true, true, false},
+		"a spec":        {"widgets", "", true, false, false},
+		"of no Widget":  {"configmaps", "status", true, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(all, script{})
+			w.server = apiserver.New(w.registry, apiserver.Options{})
+			for _, name := range []string{"instance-1", "instance-2"} {
+				w.instances = append(w.instances, &instance{walk: w, name: name, knowledge: newKnowledge()})
+			}
+			w.instances[0].leads, w.instances[1].leads, w.instances[1].stopped = true, test.leads, test.stopped
+			resource := schema.GroupResource{Resource: test.resource}
+			if test.resource == "widgets" {
+				resource.Group = "example.com"
+			}
+			o := &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}
+			w.Committed(&apiserver.Change{Request: &apiserver.Request{Client: "instance-1", Verb: "update", Resource: resource,
+				Subresource: test.subresource, Namespace: "default", Name: "a"}, Old: o, New: o})
+			settled := time.Now()
+			w.settle()
+			if isLate := time.Since(settled) > w.resyncTime(); isLate != test.isLate {
+				t.Errorf("%s: settled after %s", name, time.Since(settled))
+			}
+		})
 	}
 }
 

@@ -63,7 +63,7 @@ func (w *walk) setHidden(hidden bool) {
 
 // hides reports whether something keeps the program from knowing, or from reporting, what is so. The lock is held.
 func (w *walk) hides() bool {
-	return w.isHidden || w.heldAtStart > 0 || time.Now().Before(w.hiddenUntil)
+	return w.isHidden || w.heldAtStart > 0 || time.Now().Before(w.hiddenUntil) || time.Now().Before(w.lateUntil)
 }
 
 // failWrites makes one kind of the writes of the program fail that are not about its users' objects.

@@ -108,7 +108,7 @@ func (w *walk) withoutResync(promise Promise, happens func() bool) {
 	at := time.Now()
 	w.sleep(time.Minute)
 	since := time.Now()
-	w.sleep(2*w.Resync + time.Minute)
+	w.sleep(w.resyncTime())
 	if made := w.requested(since, w.isCorrection); len(made) > 0 {
 		w.violated(promise, "%s after that, %s: %s", made[0].Sent.Sub(at), made[0].Client, made[0])
 	}

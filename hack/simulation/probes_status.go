@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Restored: a status that another client overwrites is corrected by the next resync. A change of nothing but the status need not be noticed.
@@ -27,11 +26,11 @@ func probeOverwrittenStatus(w *walk) {
 			continue
 		}
 		w.tell(user, "removes the status of "+nameOfOwner(o))
-		w.sleep(w.Resync + time.Minute)
+		w.sleep(w.resyncTime())
 		after := w.statusOf(ref)
 		for _, name := range slices.Sorted(maps.Keys(before)) {
 			if after[name] != before[name] && !w.isEnded() {
-				w.violated(Restored, "%s after the status of %s was removed, %s is %q, and was %q", w.Resync+time.Minute, nameOfOwner(o), name,
+				w.violated(Restored, "%s after the status of %s was removed, %s is %q, and was %q", w.resyncTime(), nameOfOwner(o), name,
 					after[name], before[name])
 				return
 			}

@@ -60,6 +60,7 @@ type walk struct {
 	faultsChanged time.Time // when the last fault has begun or ended
 	isHidden      bool      // A fault that lasts for hours keeps the program from reporting.
 	hiddenUntil   time.Time // when the program has reported, after such a fault, what was so
+	lateUntil     time.Time // when a resync has corrected the status that one of two leaders has written
 	happened      int       // how many actions and faults
 	faults        map[string]fault
 	undone        map[reference]*undoing
@@ -250,6 +251,10 @@ func (w *walk) hasLeader() bool {
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
 func (w *walk) settle() {
 	defer w.idle()()
+	w.lock.Lock()
+	late := time.Until(w.lateUntil)
+	w.lock.Unlock()
+	w.sleep(late)
 	calm := time.Now()
 	due := calm // since when writes have been due: what one does may make another one possible, about something else
 	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
@@ -302,6 +307,9 @@ func (w *walk) Committed(c *apiserver.Change) {
 	}
 	if r := i.open[c.Request]; r != nil {
 		r.isVain = c.Admitted || w.isUndone(c)
+	}
+	if c.Request.Subresource == "status" && w.isUsers(c.Request.Resource) && slices.ContainsFunc(w.instances, i.isRival) {
+		w.lateUntil = time.Now().Add(w.resyncTime()) // Who leads need not notice it: see Restored.
 	}
 	for _, j := range w.judges {
 		if j.committed != nil {
