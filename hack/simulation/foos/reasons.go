@@ -58,7 +58,8 @@ func judgeReason(w simulation.Write) error {
 
 // readyOf returns the Ready condition of a Foo, which is empty if it has none.
 func readyOf(foo *object) *metav1.Condition {
-	conditions := all[samplev1alpha1.Foo]([]*object{foo})[0].Status.Conditions
+	status, _ := foo.Object["status"].(map[string]any)
+	conditions := all[samplev1alpha1.FooStatus]([]*object{{Object: status}})[0].Conditions
 	return cmp.Or(meta.FindStatusCondition(conditions, samplev1alpha1.ConditionReady), &metav1.Condition{})
 }
 
