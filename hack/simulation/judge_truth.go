@@ -138,12 +138,13 @@ func (i *instance) isOutdated(r *request) bool {
 	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
 }
 
-// isForOlderSpec reports whether the instance does not know the users' object that a request of it is about, or its newest spec. The lock is held.
+// isForOlderSpec reports whether the instance may not have known the users' object that a request of it is about, or its newest spec, when it
+// decided to send the request. The lock is held.
 func (i *instance) isForOlderSpec(r *request) bool {
 	for ref, o := range i.walk.objects {
 		if ref.String() == r.about {
-			known := i.objects[ref].object
-			return known == nil || known.GetUID() != o.GetUID() || known.GetGeneration() != o.GetGeneration()
+			known := i.objects[ref]
+			return !known.before(r) || known.uid() != o.GetUID() || known.object.GetGeneration() != o.GetGeneration()
 		}
 	}
 	return false

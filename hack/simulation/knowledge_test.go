@@ -170,20 +170,25 @@ func TestRefusedForOlderSpec(t *testing.T) {
 		o.SetGeneration(generation)
 		return o
 	}
+	decided := time.Now()
+	before, after := decided.Add(-time.Second), decided.Add(time.Second)
 	for name, test := range map[string]struct {
 		known  *object
+		since  time.Time
 		counts bool
 	}{
-		"the newest spec": {newWidget("1", 2), true},
-		"an older spec":   {newWidget("1", 1), false},
-		"a former Widget": {newWidget("0", 2), false},
-		"no Widget":       {nil, false},
+		"the newest spec":           {newWidget("1", 2), before, true},
+		"the newest spec, too late": {newWidget("1", 2), after, false},
+		"an older spec":             {newWidget("1", 1), before, false},
+		"a former Widget":           {newWidget("0", 2), before, false},
+		"no Widget":                 {nil, time.Time{}, false},
 	} {
 		w := newWalk(all, script{})
 		w.objects[widget] = newWidget("1", 2)
 		i := &instance{walk: w, knowledge: newKnowledge()}
-		i.objects[widget] = known{object: test.known}
-		r := &request{Request: newRequestFor(reference{schema.GroupResource{Resource: "configmaps"}, widget.NamespacedName}, "create"), about: widget.String()}
+		i.objects[widget] = known{object: test.known, since: test.since}
+		of := reference{schema.GroupResource{Resource: "configmaps"}, widget.NamespacedName}
+		r := &request{Request: newRequestFor(of, "create"), about: widget.String(), decided: decided}
 		i.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
 		if _, counts := w.refused[widget.String()]; counts != test.counts {
 			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
