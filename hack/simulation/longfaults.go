@@ -28,9 +28,10 @@ var longFaults = []action{
 			return apierrors.NewForbidden(r.Resource, r.Name, errors.New("denied by a policy"))
 		})
 	}},
-	{"invalid", 0, func(w *walk, s step) string {
-		return w.failWrites(s, "a webhook finds invalid", func(*apiserver.Request) error {
-			return apiserver.StatusError(http.StatusUnprocessableEntity, "admission webhook denied the request")
+	{"invalid", 0, func(w *walk, s step) string { // A webhook chooses the code.
+		code := []int32{http.StatusUnprocessableEntity, http.StatusConflict, http.StatusNotFound}[s.argument%3]
+		return w.failWrites(s, fmt.Sprintf("a webhook denies with %d", code), func(*apiserver.Request) error {
+			return apiserver.StatusError(code, `admission webhook "policy.example.com" denied the request`)
 		})
 	}},
 	{"rewrite", 0, onTheirs(func(w *walk, s step, ref reference) string { return w.rewrite(s, ref, forever) })},

@@ -6,6 +6,7 @@ package foos
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -148,7 +149,7 @@ var Trials = []simulation.Trial{
 	}),
 	trial("a rejection that cannot be reported at first", func(w walk) {
 		w.createAndReconcile(0)
-		w.Reject("a quota rejects all writes of Deployments", time.Hour, errQuota, writesDeployments)
+		w.Reject("a webhook denies all writes of Deployments", time.Hour, errDenied, writesDeployments)
 		w.Reject("the API server fails to update Foos", 10*time.Minute, errInjected, writesFoos)
 		w.Hide(true)
 		w.scale(0, 3)
@@ -276,7 +277,7 @@ const (
 var (
 	errInjected  = apierrors.NewInternalError(errors.New("injected"))
 	errForbidden = apierrors.NewForbidden(deployments, "", errors.New("no RBAC policy matched"))
-	errQuota     = apierrors.NewForbidden(deployments, "", errors.New("exceeded quota"))
+	errDenied    = apiserver.StatusError(http.StatusConflict, `admission webhook "policy.example.com" denied the request`)
 )
 
 func writesFoos(r *apiserver.Request) bool        { return r.IsWrite() && r.Resource == foos }
