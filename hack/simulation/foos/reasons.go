@@ -68,6 +68,9 @@ func reasonOf(foo *samplev1alpha1.Foo, o *object) (reason, progress string) {
 	d := all[appsv1.Deployment]([]*object{o})[0]
 	isObserved := d.Status.ObservedGeneration >= d.Generation
 	progress = fmt.Sprintf("%d of %d replicas available", d.Status.AvailableReplicas, *d.Spec.Replicas)
+	if surplus := d.Status.Replicas - *d.Spec.Replicas; isObserved && surplus > 0 && d.Status.UpdatedReplicas >= *d.Spec.Replicas {
+		progress += fmt.Sprintf("; %d more to be terminated", surplus)
+	}
 	fails := func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue ||
 			c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse

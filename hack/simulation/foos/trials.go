@@ -216,18 +216,23 @@ var Trials = []simulation.Trial{
 		w.deleteDeployment(0)
 		w.reconcile(converged)
 	}),
-	// Each change is one event, whether or not its status can be written at once, and resyncs are none.
+	// Each change is one event, whether or not its status can be written at once. Resyncs are none, and a conflict is no failure.
 	trial("what events say", func(w walk) {
 		w.createAndReconcile(1)
 		w.Sleep(2 * ResyncPeriod)
-		for n, change := range []func(){func() {}, func() { w.scale(0, 2) }, func() { w.scale(0, 3) }, func() { w.deleteDeployment(0) }} {
+		conflict := func() {
+			w.Hold(w.Instance(0), deployments, 2*time.Second)
+			w.set(deploymentRef(0), "annotates", "metadata.annotations", map[string]any{"note": "a user's"})
+			w.scale(0, 2)
+		}
+		for n, change := range []func(){func() {}, conflict, func() { w.scale(0, 3) }, func() { w.deleteDeployment(0) }} {
 			if n > 1 {
 				w.Reject("no status can be written", soon, errInjected, writesFoos)
 			}
 			change()
 			w.Sleep(time.Minute)
-			if got := w.Events("Synced"); got != n+1 {
-				w.Violated(reports, "after %d changes there are %d events Synced", n, got)
+			if synced, failed := w.Events("Synced"), w.Events("DeploymentFailed"); synced != n+1 || failed > 0 {
+				w.Violated(reports, "after %d changes there are %d events Synced, and %d DeploymentFailed", n, synced, failed)
 			}
 		}
 	}),
@@ -330,12 +335,11 @@ func (w walk) scaleDeployment(n int, replicas int64) {
 func (w walk) setImage(n int)         { w.set(deploymentRef(n), "changes", imageField, "apache") }
 func (w walk) deleteFoo(n int)        { w.Delete(fooRef(n), metav1.DeletePropagationBackground) }
 func (w walk) deleteDeployment(n int) { w.Delete(deploymentRef(n), metav1.DeletePropagationBackground) }
-
 func (w walk) unlabel(n int) {
-	w.update(n, "removes the labels of", func(d *object) { d.SetLabels(nil) })
+	w.set(deploymentRef(n), "removes the labels of", "metadata.labels", nil)
 }
 func (w walk) orphan(n int) {
-	w.update(n, "removes the owner references of", func(d *object) { d.SetOwnerReferences(nil) })
+	w.set(deploymentRef(n), "removes the owner references of", "metadata.ownerReferences", nil)
 }
 
 // update changes a Deployment.
