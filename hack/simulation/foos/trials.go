@@ -91,9 +91,7 @@ var Trials = []simulation.Trial{
 		w.Sleep(time.Hour - 2*soon)
 		w.expectReason("DeploymentFailed", "an hour later")
 		w.AtMost(3, since, "although nothing changes", writesFoos)
-		if w.availableReplicas() > 0 {
-			w.Violated(reports, "it reports available replicas without a Deployment")
-		}
+		w.Expect(soon, "available replicas are reported without a Deployment", func() bool { return w.availableReplicas() == 0 })
 		w.reconcile(40 * time.Minute)
 	}),
 	// What a user has paused goes on once it is resumed.
@@ -381,7 +379,6 @@ func (w walk) controls(foo, n int) bool {
 func (w walk) availableReplicas() int64 {
 	return number(w.Get(fooRef(0)), "status", "availableReplicas")
 }
-
 func (w walk) reason() string { return readyOf(w.Get(fooRef(0))).Reason }
 
 // expectReason verifies what the first Foo reports, and that there was an event if that comes from requests.
