@@ -39,7 +39,6 @@ var Trials = []simulation.Trial{
 			w.Violated(takesOver, "Deployment deployment-0 was deleted, and the Foo does not control its successor")
 		}
 	}),
-	// A finalizer holds it.
 	trial("a Foo that is being deleted", func(w walk) {
 		w.createAndReconcile(1)
 		w.Change(fooRef(0), "changes", func(foo *object) { foo.SetFinalizers([]string{"example.com/hold"}) })
@@ -50,7 +49,6 @@ var Trials = []simulation.Trial{
 		w.Sleep(ResyncPeriod)
 		w.AtMost(0, since, "for a Foo that is being deleted", writesDeployments)
 	}),
-	// Another Foo has waited for the name for an hour.
 	trial("a name that becomes free", func(w walk) {
 		w.create(0, 0, 0)
 		w.create(1, 0, 0)
@@ -94,7 +92,6 @@ var Trials = []simulation.Trial{
 		w.Expect(soon, "available replicas are reported without a Deployment", func() bool { return w.availableReplicas() == 0 })
 		w.reconcile(40 * time.Minute)
 	}),
-	// What a user has paused goes on once it is resumed.
 	trial("a rollout that is paused", func(w walk) {
 		w.createAndReconcile(2)
 		w.update(0, "pauses, and changes the Pod template of,", func(d *object) {
@@ -218,13 +215,11 @@ var Trials = []simulation.Trial{
 	trial("what events say", func(w walk) {
 		w.createAndReconcile(1)
 		w.Sleep(2 * ResyncPeriod)
-		conflict := func() {
-			w.Hold(w.Instance(0), deployments, 2*time.Second)
-			w.set(deploymentRef(0), "annotates", "metadata.annotations", map[string]any{"note": "a user's"})
-			w.scale(0, 2)
-		}
-		for n, change := range []func(){func() {}, conflict, func() { w.scale(0, 3) }, func() { w.deleteDeployment(0) }} {
-			if n > 1 {
+		for n, change := range []func(){func() {}, func() { w.scale(0, 2) }, func() { w.scale(0, 3) }, func() { w.deleteDeployment(0) }} {
+			if n == 1 {
+				w.Hold(w.Instance(0), deployments, 2*time.Second)
+				w.unlabel(0)
+			} else if n > 1 {
 				w.Reject("no status can be written", soon, errInjected, writesFoos)
 			}
 			change()
