@@ -294,19 +294,24 @@ func TestForbiddenWhileLeading(t *testing.T) {
 	})
 }
 
-// A read that is forbidden once does not count any more after a renewal, which needs no read.
-func TestRenewedAfterForbiddenRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		elector := newTestElector(fake.NewClientset(), "one")
-		elector.endElection = func(err error) { t.Errorf("the election ended: %v", err) }
-		forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot get"))
-		elector.observeForbidden(t.Context(), "get", forbidden)
-		if err := elector.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "one"}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(options.ForbiddenTimeout)
-		elector.observeForbidden(t.Context(), "get", forbidden)
-	})
+// A read that is forbidden once does not count any more after one that is not, or after a renewal, which needs no read.
+func TestForbiddenReads(t *testing.T) {
+	for name, succeed := range map[string]func(context.Context, *Elector){
+		"renewal": func(ctx context.Context, e *Elector) {
+			_ = e.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "one"}) // The fake client has no other one.
+		},
+		"read": func(ctx context.Context, e *Elector) { _, _, _ = e.Get(ctx) }, // There is no Lease.
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			elector := newTestElector(fake.NewClientset(), "one")
+			elector.endElection = func(err error) { t.Errorf("after a %s, the election ended: %v", name, err) }
+			forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), options.Name, errors.New("cannot get"))
+			elector.observeForbidden(t.Context(), "get", forbidden)
+			succeed(t.Context(), elector)
+			time.Sleep(options.ForbiddenTimeout)
+			elector.observeForbidden(t.Context(), "get", forbidden)
+		})
+	}
 }
 
 func TestForbiddenLeaseIsAllowedInTime(t *testing.T) {
