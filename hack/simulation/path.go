@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -69,23 +70,27 @@ func (w *walk) inOrder(all []*object) (order []*object) {
 
 // freshCluster returns a cluster that got what belongs to nobody, and then the users' objects in an order.
 func (w *walk) freshCluster(all, order []*object) *walk {
-	fresh := newWalk(w.tester, script{})
-	fresh.judges = nil // It is there to compare with.
-	fresh.begin(1, nil)
-	defer fresh.end()
-	fresh.sleep(electionTime)
 	uids := map[types.UID]bool{}
 	for _, o := range all {
 		uids[o.GetUID()] = true
 	}
-	for _, o := range all {
+	fresh := newWalk(w.tester, script{})
+	fresh.judges = nil // It is there to compare with.
+	isOthers := func(o *object) bool {
 		isOwned := slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] })
 		created := w.created[o.GetUID()]
 		isTheirs := created != nil && len(created.GetOwnerReferences()) == 0
-		if !w.isUsers(w.referenceTo(o).GroupResource) && !isOwned && !isTheirs {
-			fresh.create(asNew(o))
-		}
+		return !w.isUsers(w.referenceTo(o).GroupResource) && !isOwned && !isTheirs
 	}
+	fresh.begin(1, func() { // A program may read it when it starts.
+		for _, o := range all {
+			if isOthers(o) {
+				fresh.create(asNew(o))
+			}
+		}
+	})
+	defer fresh.end()
+	fresh.sleep(electionTime)
 	for _, o := range order {
 		fresh.sleep(orderDelay)
 		fresh.create(asNew(o))
@@ -159,8 +164,8 @@ type end struct {
 
 func nameOfOwner(o *object) string { return o.GetKind() + " " + o.GetName() }
 
-// endState returns the objects without what depends on the path: UIDs, versions, times, generations and generated names. Of what the program
-// has created, only the fields that it has set count.
+// endState returns the objects without what depends on the path: UIDs, versions, times, generations, generated names and addresses, wherever
+// they are reported. Of what the program has created, only the fields that it has set count.
 func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -169,8 +174,14 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	for _, o := range all {
 		byUID[o.GetUID()] = o
 		replaced = append(replaced, string(o.GetUID()), "<UID of "+nameOfOwner(o)+">")
+		if generated := o.GetGenerateName(); generated != "" {
+			replaced = append(replaced, o.GetName(), generated+"*")
+		}
+		if address := text(o, "spec", "clusterIP"); address != "" && address != corev1.ClusterIPNone {
+			replaced = append(replaced, address, "<address of "+nameOfOwner(o)+">")
+		}
 	}
-	uids := strings.NewReplacer(replaced...)
+	chosen := strings.NewReplacer(replaced...)
 	state := map[string]end{}
 	for _, o := range all {
 		normal, its := o.DeepCopy(), end{fields: map[string]string{}}
@@ -182,7 +193,7 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 		}
 		its.isByDesign = w.ByDesign != nil && w.ByDesign(normal, owners)
 		for _, f := range w.comparedFields(normal, set) {
-			its.fields[f.name] = uids.Replace(f.text())
+			its.fields[f.name] = chosen.Replace(f.text())
 		}
 		state[w.endKey(o, state)] = its
 	}

@@ -68,6 +68,8 @@ const endTime = 40 * time.Second
 // probeRefusedLists terminates the instances while their watches cannot begin. A Reflector of client-go sleeps in its backoff, whatever
 // happens: a process does not wait for that.
 func probeRefusedLists(w *walk) {
+	w.setHidden(true) // A program that lists when it starts may end with the error.
+	defer w.setHidden(false)
 	w.tell(user, w.addRule("lists are refused", forever, rejecting(
 		func(*apiserver.Request) error { return apierrors.NewTooManyRequests("injected", 0) },
 		func(r *apiserver.Request) bool { return r.Verb == "list" || r.Query.Get("sendInitialEvents") == "true" })))

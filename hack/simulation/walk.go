@@ -100,15 +100,17 @@ func (w *walk) inBubble(t *testing.T) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w.bubble = bubbleOfCaller()
-		w.begin(w.Instances, w.others)
+		inBubbles.Store(w.bubble, w)
+		defer inBubbles.Delete(w.bubble)
+		w.begin(w.Instances, w.createOthers)
 		w.run()
 		w.end()
 		time.Sleep(leftoverTime) // If a goroutine is left over then, the bubble panics.
 	})
 }
 
-// begin starts a cluster with some objects, and a number of instances, in the bubble of the caller.
-func (w *walk) begin(replicas int, others []*object) {
+// begin starts a cluster, and a number of instances in it once it is prepared, in the bubble of the caller.
+func (w *walk) begin(replicas int, prepare func()) {
 	w.start, w.ended = time.Now(), make(chan struct{})
 	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, Validate: w.Validate, UnknownField: true})
 	w.user = w.server.Client(user)
@@ -117,8 +119,8 @@ func (w *walk) begin(replicas int, others []*object) {
 		w.server.Observe(w.recorder)
 	}
 	w.server.Observe(w)
-	for _, o := range others {
-		w.createOther(o)
+	if prepare != nil {
+		prepare()
 	}
 	for range replicas {
 		w.instances = append(w.instances, w.newInstance())
@@ -129,14 +131,16 @@ func (w *walk) begin(replicas int, others []*object) {
 	w.running.Go(w.judgeMoments)
 }
 
-// createOther creates an example that is there from the beginning.
-func (w *walk) createOther(example *object) {
-	o := example.DeepCopy()
-	if w.server.ForKind(o.GroupVersionKind().GroupKind()).Namespaced && o.GetNamespace() == "" {
-		o.SetNamespace("default")
-	}
-	if _, err := w.user.Create(o); err != nil {
-		w.violated(simulated, "the example %s %s cannot be created: %v", o.GetKind(), o.GetName(), err)
+// createOthers creates the examples that are there from the beginning.
+func (w *walk) createOthers() {
+	for _, example := range w.others {
+		o := example.DeepCopy()
+		if w.server.ForKind(o.GroupVersionKind().GroupKind()).Namespaced && o.GetNamespace() == "" {
+			o.SetNamespace("default")
+		}
+		if _, err := w.user.Create(o); err != nil {
+			w.violated(simulated, "the example %s %s cannot be created: %v", o.GetKind(), o.GetName(), err)
+		}
 	}
 }
 

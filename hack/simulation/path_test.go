@@ -1,0 +1,55 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
+)
+
+// TestChosenNames compares clusters in which a status reports what the API server has chosen, which differs in each.
+func TestChosenNames(t *testing.T) {
+	all := newTestTester(t, Config{})
+	newEnd := func(suffix, address, phase string) *walk {
+		w := newWalk(all, script{})
+		w.server = apiserver.New(w.registry, apiserver.Options{})
+		pod, service, widget := newUnstructured("v1", "Pod", "a-"+suffix), newUnstructured("v1", "Service", "a"), newUnstructured("example.com/v1", "Widget", "a")
+		pod.SetGenerateName("a-")
+		service.Object["spec"] = map[string]any{"clusterIP": address}
+		widget.Object["status"] = map[string]any{"pod": "default/a-" + suffix, "address": address + ":80", "phase": phase}
+		for _, o := range []*object{pod, service, widget} {
+			w.objects[w.referenceTo(o)] = o
+		}
+		return w
+	}
+	walked := newEnd("x7k2p", "10.0.0.1", "Running")
+	for phase, want := range map[string]string{
+		"Running": "", "Failed": `widgets default/a: status.phase is "Running", and in a fresh cluster "Failed"`,
+	} {
+		if got, _ := walked.differsFrom(newEnd("b4m9q", "10.0.0.2", phase)); got != want {
+			t.Errorf("the end differs: %q, want %q", got, want)
+		}
+	}
+}
+
+// TestFreshClusterIsPrepared has a program that reads a ConfigMap only when it starts: a fresh cluster has it before.
+func TestFreshClusterIsPrepared(t *testing.T) {
+	configMap := newUnstructured("v1", "ConfigMap", "configuration")
+	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, config *rest.Config) error {
+		_, err := dynamic.NewForConfigOrDie(config).Resource(configMaps).Namespace("default").Get(ctx, configMap.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Errorf("it is not there at the start: %v", err)
+		}
+		<-ctx.Done()
+		return nil
+	}}), script{})
+	w.others = []*object{configMap}
+	w.inBubble(t)
+}
