@@ -133,6 +133,9 @@ func (w *walk) instanceOf(client string) *instance {
 func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
 	w := i.walk
 	w.lock.Lock()
+	if r.Verb == "list" || r.Verb == "watch" {
+		i.opens(r.Resource)
+	}
 	q := i.newRequest(r)
 	i.send(q)
 	f := i.faultOf(r)

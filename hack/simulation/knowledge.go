@@ -33,7 +33,9 @@ type knowledge struct {
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After or, if they read, a broken connection
 	answered map[string]answer    // the last response, by what it was about
 	open     map[*apiserver.Request]*request
-	counts   map[string]int // of requests and events, for their ids
+	counts   map[string]int                     // of requests and events, for their ids
+	caughtUp map[schema.GroupResource]time.Time // when the first list or watch of each resource had caught up; zero before
+	waiting  struct{ since, until time.Time }   // for a watch that was opened late: see opens
 }
 
 // known is an object that an instance has seen.
@@ -97,7 +99,7 @@ func newKnowledge() knowledge {
 	return knowledge{
 		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
 		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{},
-		open: map[*apiserver.Request]*request{}, counts: map[string]int{},
+		open: map[*apiserver.Request]*request{}, counts: map[string]int{}, caughtUp: map[schema.GroupResource]time.Time{},
 	}
 }
 
@@ -128,6 +130,9 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		o = q.body
 	}
 	q.about = i.walk.aboutObject(q.ref, o)
+	if r.Sent.Before(i.waiting.until) && i.waiting.since.Before(q.decided) {
+		q.decided = i.waiting.since
+	}
 	for about, last := range i.answered {
 		// What the response was about is what this one is sent for. Others may have taken its object away meanwhile.
 		if last.at.Equal(r.Sent) && (about == q.about || q.about == q.ref.String() && !i.walk.isUsers(r.Resource)) {
@@ -146,6 +151,41 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		}
 	}
 	return q
+}
+
+// pollTime is how often a program looks whether its cache has caught up.
+const pollTime = 100 * time.Millisecond
+
+// opens notes that the instance lists or watches a resource. One that does so only when it first reads the resource, as those of
+// controller-runtime do, waits for that in the middle of a sync: what it writes then was decided before. The lock is held.
+func (i *instance) opens(resource schema.GroupResource) {
+	if _, ok := i.caughtUp[resource]; ok {
+		return
+	}
+	now := time.Now()
+	i.caughtUp[resource] = time.Time{}
+	for _, at := range i.caughtUp {
+		if at.IsZero() || !at.Before(now) {
+			continue // Both were opened when the process started.
+		}
+		if !now.Before(i.waiting.until) {
+			i.waiting.since = now
+		}
+		i.waiting.until = now.Add(forever)
+		return
+	}
+}
+
+// catchesUp notes that the cache of the instance has all objects of a resource. The lock is held.
+func (i *instance) catchesUp(resource schema.GroupResource) {
+	if at, ok := i.caughtUp[resource]; !ok || !at.IsZero() {
+		return
+	}
+	now := time.Now()
+	i.caughtUp[resource] = now
+	if now.Before(i.waiting.until) {
+		i.waiting.until = now.Add(pollTime + 1) // It may come at the last moment.
+	}
 }
 
 // reactionTime is how long others take to react to a write: to undo it, or to roll it out.
@@ -249,6 +289,7 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 		}
 	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
 	case r.Verb == "list":
+		i.catchesUp(r.Resource)
 		items, _ := result.Object["items"].([]any)
 		for _, item := range items {
 			i.learn(r.Resource, &object{Object: item.(map[string]any)}, watched) // It may have no kind.
@@ -264,6 +305,8 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 // learnEvent records an event that the instance gets. The lock is held.
 func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventType, o *object) {
 	switch event {
+	case watch.Bookmark:
+		i.catchesUp(resource)
 	case watch.Added, watch.Modified:
 		i.learn(resource, o, watched)
 	case watch.Deleted:

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -233,6 +234,46 @@ func TestSeen(t *testing.T) {
 			write := Write{Cluster{w}, nil, i, &request{decided: decided}}
 			if _, isCertain := write.Seen(ref.GroupResource, ref.Namespace, ref.Name); isCertain != test.isCertain {
 				t.Errorf("%s: that it was seen is certain: %t, want %t", name, isCertain, test.isCertain)
+			}
+		})
+	}
+}
+
+// TestLateWatch has an instance open a watch before it writes: one that other watches have not waited for belongs to what was decided.
+func TestLateWatch(t *testing.T) {
+	all := newTestTester(t, Config{})
+	resource := func(name string) schema.GroupResource { return schema.GroupResource{Resource: name} }
+	widgets, gadgets, configMaps, secrets := resource("widgets"), resource("gadgets"), resource("configmaps"), resource("secrets")
+	for name, test := range map[string]struct {
+		opened []schema.GroupResource // one after the other, each once the one before has caught up, and all take 50 ms
+		later  time.Duration          // the request
+		want   time.Duration          // how long before it was decided
+	}{
+		"no late watch":                {nil, 0, 0},
+		"a late one":                   {[]schema.GroupResource{configMaps}, 0, 50 * time.Millisecond},
+		"seen at the next look":        {[]schema.GroupResource{configMaps}, pollTime, 50*time.Millisecond + pollTime},
+		"later":                        {[]schema.GroupResource{configMaps}, pollTime + 1, 0},
+		"two late ones":                {[]schema.GroupResource{configMaps, secrets}, 0, 100 * time.Millisecond},
+		"one that was opened already":  {[]schema.GroupResource{widgets}, 0, 0},
+		"one that was opened together": {[]schema.GroupResource{gadgets}, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
+			i.opens(widgets)
+			i.opens(gadgets)
+			time.Sleep(time.Second) // By the fake clock of the bubble.
+			i.catchesUp(widgets)
+			i.catchesUp(gadgets)
+			time.Sleep(time.Second)
+			for _, resource := range test.opened {
+				i.opens(resource)
+				time.Sleep(50 * time.Millisecond)
+				i.learnEvent(resource, watch.Bookmark, nil)
+			}
+			time.Sleep(test.later)
+			r := newRequestFor(reference{configMaps, types.NamespacedName{Name: "a"}}, "update")
+			if got := r.Sent.Sub(i.newRequest(r).decided); got != test.want {
+				t.Errorf("%s: decided %s before, want %s", name, got, test.want)
 			}
 		})
 	}
