@@ -99,8 +99,8 @@ func Test(t *testing.T, config Config) {
 		t.Log("not simulated: " + note)
 	}
 	for _, k := range all.kinds {
-		for _, field := range k.unchanged() {
-			t.Logf("not changed: %s of %s. Users need a value of it, or another one: add an example that has it", field, k.Kind.Kind)
+		if fields := k.unchanged(); len(fields) > 0 {
+			t.Logf("not changed: of %s, %s. Users need a value, or another one: add an example that has it", k.Kind.Kind, summarize(fields))
 		}
 	}
 	name, start := t.Name(), time.Now()

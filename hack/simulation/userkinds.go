@@ -198,6 +198,30 @@ func (k *userKind) unchanged() (fields []string) {
 	return fields
 }
 
+// summarize lists fields. Many of one part, such as those of a Pod template, are only counted.
+func summarize(fields []string) string {
+	const depth, few = 3, 3
+	partOf := func(name string) string {
+		path := strings.Split(name, ".")
+		return strings.Join(path[:min(depth, len(path))], ".")
+	}
+	count := map[string]int{}
+	for _, name := range fields {
+		count[partOf(name)]++
+	}
+	var list []string
+	for _, name := range fields {
+		text, part := name, partOf(name)
+		if count[part] > few {
+			text = fmt.Sprintf("%s (%d fields)", part, count[part])
+		}
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // quantityOf returns a Quantity or an IntOrString: a multiple of what the example or the schema has, or of 1. A percentage stays as it is.
 func (k *userKind) quantityOf(l leaf, argument int) any {
 	known := cmp.Or(value(k.example(argument), l.path...), l.schema["default"], any(int64(1)))
@@ -212,7 +236,8 @@ func (k *userKind) quantityOf(l leaf, argument int) any {
 	return q.String()
 }
 
-// mapOf returns the map that the example has, with one more text or number in it, or nil if it has none and its values are neither.
+// mapOf returns the map that the example has, with one more text or number in it, or nil if it has none and its values are neither. A text is
+// one that the examples have in such a map, if they have more than one.
 func (k *userKind) mapOf(l leaf, argument int) any {
 	known, _ := value(k.example(argument), l.path...).(map[string]any)
 	all := map[string]any{}
@@ -221,7 +246,11 @@ func (k *userKind) mapOf(l leaf, argument int) any {
 	key := fmt.Sprintf("KEY_%d", argument%3) // It fits a ConfigMap, a label and an environment variable.
 	switch argument /= 3; of["type"] {
 	case "string":
-		all[key] = fmt.Sprintf("value-%d", argument%4)
+		texts := k.textsIn(l)
+		if len(texts) < 2 {
+			texts = []string{"value-0", "value-1", "value-2", "value-3"}
+		}
+		all[key] = texts[argument%len(texts)]
 	case "integer", "number":
 		all[key] = k.valueOf(leaf{schema: of}, argument)
 	}
@@ -229,6 +258,19 @@ func (k *userKind) mapOf(l leaf, argument int) any {
 		return nil
 	}
 	return all
+}
+
+// textsIn returns the texts that the examples have in a map.
+func (k *userKind) textsIn(l leaf) (texts []string) {
+	for _, example := range k.examples {
+		known, _ := value(example, l.path...).(map[string]any)
+		for _, v := range known {
+			if text, ok := v.(string); ok {
+				texts = insert(texts, text, strings.Compare)
+			}
+		}
+	}
+	return texts
 }
 
 func integer(v any, otherwise int64) int64 {

@@ -12,7 +12,8 @@ import (
 
 // TestValues has users change fields of all types that a schema may have.
 func TestValues(t *testing.T) {
-	example := &object{Object: map[string]any{"spec": map[string]any{"memory": "64Mi", "percent": "25%", "labels": map[string]any{"a": "b"}}}}
+	example := &object{Object: map[string]any{"spec": map[string]any{"memory": "64Mi", "percent": "25%", "labels": map[string]any{"a": "b"},
+		"encoded": map[string]any{"a": "Yg==", "c": "ZA=="}}}}
 	k := &userKind{examples: []*object{example}}
 	isAny, texts := map[string]any{"x-kubernetes-int-or-string": true}, map[string]any{"type": "string"}
 	for field, test := range map[string]struct {
@@ -25,6 +26,9 @@ func TestValues(t *testing.T) {
 		"percent": {isAny, []any{"25%", "25%", "25%", "25%"}},
 		"labels": {map[string]any{"type": "object", "additionalProperties": texts}, []any{
 			"map[KEY_0:value-0 a:b]", "map[KEY_1:value-0 a:b]", "map[KEY_2:value-0 a:b]", "map[KEY_0:value-1 a:b]",
+		}},
+		"encoded": {map[string]any{"type": "object", "additionalProperties": texts}, []any{
+			"map[KEY_0:Yg== a:Yg== c:ZA==]", "map[KEY_1:Yg== a:Yg== c:ZA==]", "map[KEY_2:Yg== a:Yg== c:ZA==]", "map[KEY_0:ZA== a:Yg== c:ZA==]",
 		}},
 		"counts": {map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "integer", "minimum": int64(3)}}, []any{
 			"map[KEY_0:3]", "map[KEY_1:3]", "map[KEY_2:3]", "map[KEY_0:4]",
@@ -48,6 +52,10 @@ func TestValues(t *testing.T) {
 	example.Object["spec"].(map[string]any)["required"], example.Object["spec"].(map[string]any)["image"] = "nginx", "nginx"
 	if got, want := k.unchanged(), []string{"spec.required", "spec.unknown"}; !slices.Equal(got, want) {
 		t.Errorf("users cannot change %v, want %v", got, want)
+	}
+	fields := []string{"spec.a", "spec.b.c.d", "spec.b.c.e", "spec.pod.spec.a", "spec.pod.spec.b", "spec.pod.spec.c.d", "spec.pod.spec.e"}
+	if got, want := summarize(fields), "spec.a, spec.b.c.d, spec.b.c.e, spec.pod.spec (4 fields)"; got != want {
+		t.Errorf("the fields are %s, want %s", got, want)
 	}
 	properties := map[string]any{
 		"map": map[string]any{"type": "object", "additionalProperties": texts},
