@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -84,6 +85,7 @@ type sums struct {
 	broken   int // how many walks break a promise
 	happened int
 	virtual  time.Duration
+	stories  []string // the first one of each promise
 }
 
 // Test tests a program with each probe, with its trials, and with random walks. Each broken promise is told as a story, the first of each, but
@@ -113,7 +115,7 @@ func Test(t *testing.T, config Config) {
 					if !config.Serial {
 						t.Parallel()
 					}
-					all.test(t, all.newScript(seed), fmt.Sprintf("go test -run='^%s$/^walks$' . -walks=1 -seed=%d", name, seed))
+					all.test(t, all.newScript(seed), fmt.Sprintf("go test -run='^%s$/^walks$' %s -walks=1 -seed=%d", name, directory(), seed))
 				})
 			}
 		})
@@ -158,8 +160,23 @@ func readFiles(files []string) (objects []*object, err error) {
 
 // commandFor returns the command that runs a test alone.
 func commandFor(t *testing.T) string {
-	return fmt.Sprintf("go test -run='^%s$' .", strings.ReplaceAll(t.Name(), "/", "$/^"))
+	return fmt.Sprintf("go test -run='%s' %s", exactly(t.Name()), directory())
 }
+
+// directory returns the directory of the test, in which it runs, as the go command names it in the root of the module.
+func directory() string {
+	directory, _ := os.Getwd() // Without one, it is not told.
+	for root := directory; root != filepath.Dir(root); root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			relative, _ := filepath.Rel(root, directory) // It is below.
+			return strings.TrimSuffix("./"+filepath.ToSlash(relative), "/.")
+		}
+	}
+	return "."
+}
+
+// exactly returns the pattern of nothing but a test.
+func exactly(name string) string { return "^" + strings.ReplaceAll(name, "/", "$/^") + "$" }
 
 // test walks through a script, and tells which promises are broken.
 func (all *tester) test(t *testing.T, s script, command string) {
@@ -173,6 +190,7 @@ func (all *tester) test(t *testing.T, s script, command string) {
 		}
 		if slices.Contains(first, promise) {
 			story += all.record(t, promise, shortest.seedName(), func() *walk { return all.newWalk(shortest, promise) })
+			all.sums.tell(story)
 		}
 		t.Errorf("%s\nrepeat it with: %s", story, command)
 	}
@@ -194,6 +212,20 @@ func (sums *sums) add(w *walk, promises []Promise) (first []Promise) {
 		}
 	}
 	return first
+}
+
+// tell keeps a story.
+func (sums *sums) tell(story string) {
+	sums.lock.Lock()
+	defer sums.lock.Unlock()
+	sums.stories = append(sums.stories, story)
+}
+
+// told returns the stories.
+func (sums *sums) told() string {
+	sums.lock.Lock()
+	defer sums.lock.Unlock()
+	return strings.Join(sums.stories, "\n\n")
 }
 
 // summary is the table of broken promises, the most frequent first.

@@ -267,6 +267,21 @@ func testBroken(t *testing.T, promise Promise, change func(c *widgetController),
 	}
 }
 
+// TestDirectory names this package as the go command does in the root of its module.
+func TestDirectory(t *testing.T) {
+	root := t.TempDir()
+	inner := filepath.Join(root, "test", "simulation")
+	if err := errors.Join(os.MkdirAll(inner, 0o755), os.WriteFile(filepath.Join(root, "go.mod"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{root: ".", inner: "./test/simulation"} {
+		t.Chdir(path)
+		if got := directory(); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+}
+
 // TestRecord reads the recording of a walk in which a controller breaks a promise.
 func TestRecord(t *testing.T) {
 	*recordDir = t.TempDir()

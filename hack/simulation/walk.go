@@ -92,7 +92,7 @@ func init() {
 
 // inBubble runs the walk in a bubble of its own, where time advances when all wait.
 func (w *walk) inBubble(t *testing.T) {
-	defer watchdog(w.script.name, &w.story, &w.moments)()
+	defer w.watchdog(t)()
 	defer func() {
 		if leftover := recover(); leftover != nil {
 			w.judgeLeftover(leftover)

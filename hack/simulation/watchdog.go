@@ -8,16 +8,16 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"sync/atomic"
+	"testing"
 	"time"
 )
 
 // hangTime is how long in real time virtual time may stand still. Ten seconds of it take a few milliseconds.
 const hangTime = 2 * time.Minute
 
-// watchdog ends the test if a walk hangs, and says why. While a goroutine waits for a mutex whose holder sleeps, virtual time does not pass:
-// no timeout of the walk itself would ever end it. moments counts those that have passed. It has to be called outside of a bubble.
-func watchdog(name string, s *story, moments *atomic.Int64) (stop func()) {
+// watchdog ends the test if a walk hangs, and says why, and what other walks have shown. While a goroutine waits for a mutex whose holder
+// sleeps, or never waits, virtual time does not pass: no timeout of the walk itself would ever end it. It has to be called outside of a bubble.
+func (w *walk) watchdog(t *testing.T) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
 		for last := int64(-1); ; {
@@ -26,15 +26,20 @@ func watchdog(name string, s *story, moments *atomic.Int64) (stop func()) {
 				return
 			case <-time.After(hangTime):
 			}
-			now := moments.Load()
+			now := w.moments.Load()
 			if now == last {
-				panic(fmt.Sprintf("%s hangs: virtual time does not pass while these goroutines wait for a mutex, or run:\n%s\n%s",
-					name, strings.Join(waiting(stacks()), "\n\n"), s.last(maxStack)))
+				panic(w.hangs(t.Name(), strings.Join(waiting(stacks()), "\n\n")))
 			}
 			last = now
 		}
 	}()
 	return func() { close(stopped) }
+}
+
+// hangs says why a walk hangs, after what other walks have shown.
+func (w *walk) hangs(test, waiting string) string {
+	return fmt.Sprintf("%s\n%s hangs: virtual time does not pass while these goroutines wait for a mutex, or run:\n%s\n%s\n"+
+		"leave it out with: -skip='%s'", w.sums.told(), w.script.name, waiting, w.last(maxStack), exactly(test))
 }
 
 // maxStack is how many lines of a stack are shown.

@@ -32,3 +32,17 @@ func TestWaiting(t *testing.T) {
 	lock.Unlock()
 	running.Wait()
 }
+
+// TestHangs says what other walks have shown, and how to go on without the one that hangs.
+func TestHangs(t *testing.T) {
+	w := newWalk(newTestTester(t, Config{}), script{name: "a walk"})
+	w.sums.tell("the story of another walk")
+	got := w.hangs("TestSimulation/probes/an_error", "goroutine 1 [running]")
+	for _, want := range []string{
+		"the story of another walk", "a walk hangs", "goroutine 1 [running]", "-skip='^TestSimulation$/^probes$/^an_error$'",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %s:\n%s", want, got)
+		}
+	}
+}
