@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilstrings "k8s.io/utils/strings"
 )
 
 // object is any object, with numbers as int64 or float64.
@@ -110,8 +111,8 @@ func valuesOf(o *object) map[string]string {
 	return values
 }
 
-// maxDescribed is how many fields of an object stories tell.
-const maxDescribed = 4
+// maxDescribed is how many fields of an object stories tell, and maxText how long a value may be.
+const maxDescribed, maxText = 4, 60
 
 // describe returns the kind and the name of an object, and its first fields.
 func describe(o *object) string { return describeChange(&object{}, o) }
@@ -122,7 +123,7 @@ func describeChange(before, o *object) string {
 	was, is := valuesOf(before), valuesOf(o)
 	for _, f := range fieldsOf(o) {
 		if v, ok := was[f.name]; isTold(f) && (!ok || v != f.text()) {
-			parts = append(parts, f.lastName()+" "+f.text())
+			parts = append(parts, f.lastName()+" "+utilstrings.ShortenString(f.text(), maxText))
 		}
 	}
 	for _, f := range fieldsOf(before) {

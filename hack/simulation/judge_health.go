@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,5 +35,5 @@ func (w *walk) judgeLeftover(cause any) {
 	}
 	// What belongs to the bubble cannot be used outside of it.
 	w.ended, w.start = make(chan struct{}), time.Now().Add(-w.took-leftoverTime)
-	w.violated(NoLeftover, "%s after the end, goroutines of the program are left: %s", leftoverTime, strings.Join(leftIn(w.bubble), ", "))
+	w.violated(NoLeftover, "%s after the end, goroutines of the program are left: %s", leftoverTime, strings.Join(slices.Compact(slices.Sorted(slices.Values(leftIn(w.bubble)))), ", "))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -67,5 +68,15 @@ func TestValues(t *testing.T) {
 	}
 	if want := []string{"[in ner]", "[map]"}; !slices.Equal(slices.Sorted(maps.Keys(paths)), want) {
 		t.Errorf("the fields are %v, want %v", paths, want)
+	}
+}
+
+// TestDescribe tells a change of which a value is long.
+func TestDescribe(t *testing.T) {
+	before, after := newUnstructured("example.com/v1", "Widget", "a"), newUnstructured("example.com/v1", "Widget", "a")
+	before.Object["spec"] = map[string]any{"image": "nginx", "replicas": int64(1)}
+	after.Object["spec"] = map[string]any{"secret": strings.Repeat("x", 1000), "replicas": int64(1)}
+	if got, want := describeChange(before, after), "Widget a: secret "+strings.Repeat("x", maxText)+", no image"; got != want {
+		t.Errorf("it is described as %s, want %s", got, want)
 	}
 }

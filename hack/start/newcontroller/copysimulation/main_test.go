@@ -190,8 +190,10 @@ func TestInvalidInput(t *testing.T) {
 			}
 		})
 	}
-	m := &module{required: map[string]string{"k8s.io/client-go": "v0.34.9", "k8s.io/api": "v0.37.2"}}
-	if err := m.checkKubernetes("widgets", nil); err == nil || !strings.Contains(err.Error(), "needs "+oldestKubernetes) {
-		t.Errorf("error = %v, want one with %s", err, oldestKubernetes)
+	for controllerRuntime, want := range map[string]string{"": "k8s.io/client-go@latest", "v0.22.1": "sigs.k8s.io/controller-runtime@latest"} {
+		m := &module{required: map[string]string{"k8s.io/client-go": "v0.34.9", "k8s.io/api": "v0.37.2", "sigs.k8s.io/controller-runtime": controllerRuntime}}
+		if err := m.checkKubernetes("widgets", nil); err == nil || !strings.Contains(err.Error(), "needs "+oldestKubernetes) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("error = %v, want one with %s, and %s at the end", err, oldestKubernetes, want)
+		}
 	}
 }

@@ -140,10 +140,14 @@ func (m *module) checkKubernetes(dir string, own *modfile.File) error {
 		}
 		return nil
 	}
+	all := kubernetes
+	if path := "sigs.k8s.io/controller-runtime"; m.required[path] != "" { // One that is older does not compile with them.
+		all = append(slices.Clone(all), path)
+	}
 	for _, path := range kubernetes {
 		if has := m.required[path]; has != "" && semver.Compare(has, oldestKubernetes) < 0 {
-			return fmt.Errorf("DIR=%s: it uses %s %s, and the simulation needs %s or newer: run go -C %[1]s get %s",
-				dir, path, has, oldestKubernetes, strings.Join(kubernetes, "@latest ")+"@latest")
+			return fmt.Errorf("DIR=%s: it uses %s %s, and the simulation needs %s or newer: run go -C %[1]s get %[5]s",
+				dir, path, has, oldestKubernetes, strings.Join(all, "@latest ")+"@latest")
 		}
 	}
 	return nil
