@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -160,9 +161,46 @@ func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
 		if len(ports) == 0 && text(o, "spec", "type") != "ExternalName" && text(o, "spec", "clusterIP") != "None" {
 			invalid = append(invalid, field.Required(spec.Child("ports"), ""))
 		}
+		if port := number(o, "spec", "healthCheckNodePort"); port != 0 &&
+			(text(o, "spec", "type") != "LoadBalancer" || text(o, "spec", "externalTrafficPolicy") != "Local") {
+			invalid = append(invalid, field.Invalid(spec.Child("healthCheckNodePort"), port,
+				"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+		}
+	case "configmaps", "secrets":
+		invalid = append(invalid, validateData(o)...)
 	case "leases.coordination.k8s.io":
 		if n, ok := value(o, "spec", "leaseDurationSeconds").(int64); ok && n <= 0 {
 			invalid = append(invalid, field.Invalid(spec.Child("leaseDurationSeconds"), n, "must be greater than 0"))
+		}
+	}
+	return invalid
+}
+
+// requiredKeys are the keys that Secrets of some types must have.
+var requiredKeys = map[corev1.SecretType][]string{
+	corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
+	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+	corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
+	corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+}
+
+// validateData checks the keys of a ConfigMap or a Secret.
+func validateData(o *Object) (invalid field.ErrorList) {
+	for _, name := range []string{"data", "binaryData"} {
+		data, _ := value(o, name).(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			for _, message := range validation.IsConfigMapKey(key) {
+				invalid = append(invalid, field.Invalid(field.NewPath(name).Key(key), key, message))
+			}
+		}
+	}
+	if o.GetKind() != "Secret" {
+		return invalid
+	}
+	data, _ := value(o, "data").(map[string]any)
+	for _, key := range requiredKeys[corev1.SecretType(text(o, "type"))] {
+		if _, ok := data[key]; !ok {
+			invalid = append(invalid, field.Required(field.NewPath("data").Key(key), ""))
 		}
 	}
 	return invalid
