@@ -116,7 +116,7 @@ func (w *walk) current(n int) *instance {
 	return w.instances[n%len(w.instances)]
 }
 
-// isRival reports whether another instance leads, too. The lock is held.
+// isRival reports whether another instance believes that it leads. The lock is held.
 func (i *instance) isRival(other *instance) bool { return other != i && other.leads && !other.stopped }
 
 // instanceOf returns the current process with a name, or nil. The lock is held.
@@ -133,7 +133,7 @@ func (w *walk) instanceOf(client string) *instance {
 func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
 	w := i.walk
 	w.lock.Lock()
-	if r.Verb == "list" || r.Verb == "watch" {
+	if r.Verb == "list" || r.Query.Get("sendInitialEvents") == "true" {
 		i.opens(r.Resource)
 	}
 	q := i.newRequest(r)

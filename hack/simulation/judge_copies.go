@@ -33,7 +33,7 @@ func copiesJudge(w *walk) judge {
 			if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil {
 				continue
 			}
-			s := observation{time.Now(), o, controlled[o.GetUID()], !w.hides()}
+			s := observation{time.Now(), o, controlled[o.GetUID()], !w.hides() && !w.isLate(ref)}
 			list := w.observations[o.GetUID()]
 			if n := len(list); n == 0 || list[n-1].object != o || list[n-1].isJudged != s.isJudged || !slices.Equal(list[n-1].its, s.its) {
 				w.observations[o.GetUID()] = append(list, s)

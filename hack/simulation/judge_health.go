@@ -35,5 +35,6 @@ func (w *walk) judgeLeftover(cause any) {
 	}
 	// What belongs to the bubble cannot be used outside of it.
 	w.ended, w.start = make(chan struct{}), time.Now().Add(-w.took-leftoverTime)
-	w.violated(NoLeftover, "%s after the end, goroutines of the program are left: %s", leftoverTime, strings.Join(slices.Compact(slices.Sorted(slices.Values(leftIn(w.bubble)))), ", "))
+	left := slices.Compact(slices.Sorted(slices.Values(leftIn(w.bubble))))
+	w.violated(NoLeftover, "%s after the end, goroutines of the program are left: %s", leftoverTime, strings.Join(left, ", "))
 }

@@ -10,6 +10,10 @@ import (
 
 // silence judges whether anything is requested while nothing changes. Unless the program promises Unseen, it may need a resync before.
 func (w *walk) silence() {
+	w.lock.Lock()
+	late := time.Until(w.lateUntil())
+	w.lock.Unlock()
+	w.sleep(late)
 	if slices.Contains(w.exempt, Unseen) {
 		w.sleep(w.resyncTime())
 	}

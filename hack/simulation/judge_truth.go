@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,7 @@ func (w *walk) falsehoods(served map[types.UID]int64) map[string]string {
 	}
 	controlled := w.controlled()
 	for ref, o := range w.objects {
-		if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil {
+		if !w.isUsers(ref.GroupResource) || o.GetDeletionTimestamp() != nil || w.isLate(ref) {
 			continue
 		}
 		its := controlled[o.GetUID()]
@@ -118,10 +119,13 @@ func (i *instance) recordResponse(r *request, err error) {
 	case err == nil:
 		delete(w.refused, r.about)
 	case i.isOutdated(r):
-	case isStatus && !slices.Contains([]int32{http.StatusConflict, http.StatusNotFound, http.StatusTooManyRequests}, status.Status().Code):
+	case isStatus && (isDenied(err) || !slices.Contains([]int32{http.StatusConflict, http.StatusNotFound, http.StatusTooManyRequests}, status.Status().Code)):
 		w.refused[r.about] = refusal{time.Now(), fmt.Sprintf("%s: %v", r, err)}
 	}
 }
+
+// isDenied reports whether an admission webhook has denied a write, with any code.
+func isDenied(err error) bool { return strings.HasPrefix(err.Error(), "admission webhook ") }
 
 // isOutdated reports whether a write would have failed if it had not been refused, or is of no use any more: it creates what exists, changes what
 // is gone or has changed, or is for an older spec. The lock is held.
@@ -143,8 +147,9 @@ func (i *instance) isOutdated(r *request) bool {
 func (i *instance) isForOlderSpec(r *request) bool {
 	for ref, o := range i.walk.objects {
 		if ref.String() == r.about {
-			known := i.objects[ref]
-			return !known.before(r) || known.uid() != o.GetUID() || known.object.GetGeneration() != o.GetGeneration()
+			k := i.objects[ref]
+			isKnown := k.before(r) || k.spec.Before(r.decided)
+			return !isKnown || k.uid() != o.GetUID() || k.object.GetGeneration() != o.GetGeneration()
 		}
 	}
 	return false

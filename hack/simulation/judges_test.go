@@ -56,7 +56,7 @@ func TestWrongCopy(t *testing.T) {
 
 // TestRivals has an instance write the status of a Widget: while another one leads, too, that one may report it at the next resync.
 func TestRivals(t *testing.T) {
-	all := newTestTester(t, Config{Resync: time.Hour})
+	all := newTestTester(t, Config{Resync: time.Hour, Strict: []Promise{Unseen}})
 	for name, test := range map[string]struct {
 		resource, subresource string
 		leads, stopped        bool // the other instance
@@ -82,10 +82,17 @@ func TestRivals(t *testing.T) {
 			o := &object{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "default"}}}
 			w.Committed(&apiserver.Change{Request: &apiserver.Request{Client: "instance-1", Verb: "update", Resource: resource,
 				Subresource: test.subresource, Namespace: "default", Name: "a"}, Old: o, New: o})
+			if isLate := w.isLate(w.referenceTo(o)); isLate != test.isLate {
+				t.Errorf("%s: its status may be late: %t, want %t", name, isLate, test.isLate)
+			}
 			settled := time.Now()
-			w.settle()
-			if isLate := time.Since(settled) > w.resyncTime(); isLate != test.isLate {
-				t.Errorf("%s: settled after %s", name, time.Since(settled))
+			w.silence()
+			want := w.resyncTime()
+			if test.isLate {
+				want *= 2
+			}
+			if got := time.Since(settled); got != want {
+				t.Errorf("%s: silence was judged for %s, want %s", name, got, want)
 			}
 		})
 	}

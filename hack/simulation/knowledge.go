@@ -35,13 +35,14 @@ type knowledge struct {
 	open     map[*apiserver.Request]*request
 	counts   map[string]int                     // of requests and events, for their ids
 	caughtUp map[schema.GroupResource]time.Time // when the first list or watch of each resource had caught up; zero before
-	waiting  struct{ since, until time.Time }   // for a watch that was opened late: see opens
+	waiting  cacheWait
 }
 
 // known is an object that an instance has seen.
 type known struct {
 	object *object
 	since  time.Time
+	spec   time.Time // since when it has known the spec, of this generation
 	gone   bool      // It was seen to be gone.
 	isRead bool      // It is what a read was answered with.
 	seen   time.Time // when a watch, or a list, has shown it; zero if none has
@@ -130,7 +131,7 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		o = q.body
 	}
 	q.about = i.walk.aboutObject(q.ref, o)
-	if r.Sent.Before(i.waiting.until) && i.waiting.since.Before(q.decided) {
+	if i.waiting.at(r.Sent) && i.waiting.since.Before(q.decided) {
 		q.decided = i.waiting.since
 	}
 	for about, last := range i.answered {
@@ -153,38 +154,52 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 	return q
 }
 
-// pollTime is how often a program looks whether its cache has caught up.
-const pollTime = 100 * time.Millisecond
+const (
+	// pollTime is how often a program looks whether its cache has caught up, and patience how long it may wait for that.
+	pollTime, patience = 100 * time.Millisecond, 2 * time.Minute
+)
 
-// opens notes that the instance lists or watches a resource. One that does so only when it first reads the resource, as those of
-// controller-runtime do, waits for that in the middle of a sync: what it writes then was decided before. The lock is held.
+// cacheWait is the wait of a program, in the middle of a sync, for caches that it fills only when it first reads them, as controller-runtime does.
+// What it writes then was decided before.
+type cacheWait struct {
+	since, until time.Time
+	resources    map[schema.GroupResource]bool // of the caches that have not caught up
+}
+
+// at reports whether the program may wait at a time, or have waited until just then.
+func (w cacheWait) at(t time.Time) bool {
+	return (len(w.resources) > 0 || t.Before(w.until)) && t.Sub(w.since) < patience
+}
+
+// opens notes that the instance begins to fill a cache. If others have caught up before, it may be in the middle of a sync: those of the beginning
+// are opened together. The lock is held.
 func (i *instance) opens(resource schema.GroupResource) {
 	if _, ok := i.caughtUp[resource]; ok {
 		return
 	}
-	now := time.Now()
+	now, w := time.Now(), &i.waiting
 	i.caughtUp[resource] = time.Time{}
 	for _, at := range i.caughtUp {
-		if at.IsZero() || !at.Before(now) {
-			continue // Both were opened when the process started.
+		if at.IsZero() || at.Equal(now) {
+			continue
 		}
-		if !now.Before(i.waiting.until) {
-			i.waiting.since = now
+		if !w.at(now) {
+			*w = cacheWait{since: now, resources: map[schema.GroupResource]bool{}}
 		}
-		i.waiting.until = now.Add(forever)
+		w.resources[resource] = true
 		return
 	}
 }
 
-// catchesUp notes that the cache of the instance has all objects of a resource. The lock is held.
+// catchesUp notes that a cache of the instance has all objects of a resource. The lock is held.
 func (i *instance) catchesUp(resource schema.GroupResource) {
 	if at, ok := i.caughtUp[resource]; !ok || !at.IsZero() {
 		return
 	}
-	now := time.Now()
-	i.caughtUp[resource] = now
-	if now.Before(i.waiting.until) {
-		i.waiting.until = now.Add(pollTime + 1) // It may come at the last moment.
+	i.caughtUp[resource] = time.Now()
+	if i.waiting.resources[resource] {
+		delete(i.waiting.resources, resource)
+		i.waiting.until = time.Now().Add(pollTime + 1) // It may be seen at the last moment.
 	}
 }
 
@@ -231,7 +246,11 @@ func (i *instance) learn(resource schema.GroupResource, o *object, from source) 
 		if last != nil && last.GetUID() != o.GetUID() {
 			i.isAbsent(last.GetUID())
 		}
-		k = known{object: o, since: time.Now(), isRead: from == read}
+		spec := time.Now()
+		if last != nil && last.GetUID() == o.GetUID() && o.GetGeneration() > 0 && last.GetGeneration() == o.GetGeneration() {
+			spec = k.spec
+		}
+		k = known{object: o, since: time.Now(), spec: spec, isRead: from == read}
 		if from == watched {
 			k.seen = k.since
 		}

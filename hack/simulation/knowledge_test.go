@@ -165,35 +165,44 @@ func TestKnown(t *testing.T) {
 func TestRefusedForOlderSpec(t *testing.T) {
 	all := newTestTester(t, Config{})
 	widget := reference{widgets.GroupResource(), types.NamespacedName{Namespace: "default", Name: "a"}}
-	newWidget := func(uid string, generation int64) *object {
+	newWidget := func(uid string, generation int64, version string) *object {
 		o := newUnstructured("example.com/v1", "Widget", "a")
 		o.SetUID(types.UID(uid))
 		o.SetGeneration(generation)
+		o.SetResourceVersion(version)
 		return o
 	}
-	decided := time.Now()
-	before, after := decided.Add(-time.Second), decided.Add(time.Second)
+	learning := func(o *object) func(i *instance) {
+		return func(i *instance) { i.learn(widget.GroupResource, o, written) }
+	}
 	for name, test := range map[string]struct {
-		known  *object
-		since  time.Time
+		learns func(i *instance) // a second before it decides to write
+		later  *object           // what it learns just after that
 		counts bool
 	}{
-		"the newest spec":           {newWidget("1", 2), before, true},
-		"the newest spec, too late": {newWidget("1", 2), after, false},
-		"an older spec":             {newWidget("1", 1), before, false},
-		"a former Widget":           {newWidget("0", 2), before, false},
-		"no Widget":                 {nil, time.Time{}, false},
+		"the newest spec":           {learning(newWidget("1", 2, "1")), nil, true},
+		"the newest spec, too late": {learning(newWidget("1", 1, "1")), newWidget("1", 2, "2"), false},
+		"its own status, just then": {learning(newWidget("1", 2, "1")), newWidget("1", 2, "2"), true},
+		"an older spec":             {learning(newWidget("1", 1, "1")), nil, false},
+		"a former Widget":           {learning(newWidget("0", 2, "1")), nil, false},
+		"no Widget":                 {func(*instance) {}, nil, false},
 	} {
-		w := newWalk(all, script{})
-		w.objects[widget] = newWidget("1", 2)
-		i := &instance{walk: w, knowledge: newKnowledge()}
-		i.objects[widget] = known{object: test.known, since: test.since}
-		of := reference{schema.GroupResource{Resource: "configmaps"}, widget.NamespacedName}
-		r := &request{Request: newRequestFor(of, "create"), about: widget.String(), decided: decided}
-		i.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
-		if _, counts := w.refused[widget.String()]; counts != test.counts {
-			t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(all, script{})
+			w.objects[widget] = newWidget("1", 2, "3")
+			i := &instance{walk: w, knowledge: newKnowledge()}
+			test.learns(i)
+			time.Sleep(time.Second) // By the fake clock of the bubble.
+			of := reference{schema.GroupResource{Resource: "configmaps"}, widget.NamespacedName}
+			r := &request{Request: newRequestFor(of, "create"), about: widget.String(), decided: time.Now()}
+			if test.later != nil {
+				learning(test.later)(i)
+			}
+			i.recordResponse(r, apiserver.StatusError(http.StatusForbidden, "RBAC does not allow it"))
+			if _, counts := w.refused[widget.String()]; counts != test.counts {
+				t.Errorf("%s: it counts as refused: %t, want %t", name, counts, test.counts)
+			}
+		})
 	}
 }
 
@@ -244,37 +253,51 @@ func TestLateWatch(t *testing.T) {
 	all := newTestTester(t, Config{})
 	resource := func(name string) schema.GroupResource { return schema.GroupResource{Resource: name} }
 	widgets, gadgets, configMaps, secrets := resource("widgets"), resource("gadgets"), resource("configmaps"), resource("secrets")
+	take := func(duration time.Duration, resource schema.GroupResource) func(i *instance) {
+		return func(i *instance) {
+			list := &apiserver.Request{Verb: "list", Resource: resource, Sent: time.Now()}
+			_, respond := i.Request(list)
+			time.Sleep(duration) // By the fake clock of the bubble.
+			respond(&object{Object: map[string]any{}}, nil)
+		}
+	}
+	const ms = time.Millisecond
 	for name, test := range map[string]struct {
-		opened []schema.GroupResource // one after the other, each once the one before has caught up, and all take 50 ms
-		later  time.Duration          // the request
-		want   time.Duration          // how long before it was decided
+		happens []func(i *instance)
+		want    time.Duration // how long before it was sent the request was decided
 	}{
-		"no late watch":                {nil, 0, 0},
-		"a late one":                   {[]schema.GroupResource{configMaps}, 0, 50 * time.Millisecond},
-		"seen at the next look":        {[]schema.GroupResource{configMaps}, pollTime, 50*time.Millisecond + pollTime},
-		"later":                        {[]schema.GroupResource{configMaps}, pollTime + 1, 0},
-		"two late ones":                {[]schema.GroupResource{configMaps, secrets}, 0, 100 * time.Millisecond},
-		"one that was opened already":  {[]schema.GroupResource{widgets}, 0, 0},
-		"one that was opened together": {[]schema.GroupResource{gadgets}, 0, 0},
+		"no late watch":               {nil, 0},
+		"a late one":                  {[]func(*instance){take(50*ms, configMaps), pass(ms)}, 51 * ms},
+		"seen at the next look":       {[]func(*instance){take(50*ms, configMaps), pass(pollTime)}, 50*ms + pollTime},
+		"later":                       {[]func(*instance){take(50*ms, configMaps), pass(pollTime + 1)}, 0},
+		"two late ones":               {[]func(*instance){take(50*ms, configMaps), take(50*ms, secrets), pass(ms)}, 101 * ms},
+		"one that was opened already": {[]func(*instance){take(50*ms, widgets), pass(ms)}, 0},
+		"one after the other": {[]func(*instance){func(i *instance) {
+			i.opens(configMaps)
+			i.opens(secrets)
+			i.learnEvent(configMaps, watch.Bookmark, nil)
+		}, pass(2 * time.Second)}, 2 * time.Second},
+		"one that never catches up": {[]func(*instance){func(i *instance) { i.opens(configMaps) }, pass(patience)}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
 			i.opens(widgets)
-			i.opens(gadgets)
 			time.Sleep(time.Second) // By the fake clock of the bubble.
 			i.catchesUp(widgets)
+			i.opens(gadgets) // At the same moment: it is one of the beginning.
 			i.catchesUp(gadgets)
-			time.Sleep(time.Second)
-			for _, resource := range test.opened {
-				i.opens(resource)
-				time.Sleep(50 * time.Millisecond)
-				i.learnEvent(resource, watch.Bookmark, nil)
+			for _, happens := range append([]func(*instance){pass(time.Second)}, test.happens...) {
+				happens(i)
 			}
-			time.Sleep(test.later)
 			r := newRequestFor(reference{configMaps, types.NamespacedName{Name: "a"}}, "update")
 			if got := r.Sent.Sub(i.newRequest(r).decided); got != test.want {
 				t.Errorf("%s: decided %s before, want %s", name, got, test.want)
 			}
 		})
 	}
+}
+
+// pass lets time pass by the fake clock of a bubble.
+func pass(duration time.Duration) func(*instance) {
+	return func(*instance) { time.Sleep(duration) }
 }

@@ -28,7 +28,7 @@ var longFaults = []action{
 			return apierrors.NewForbidden(r.Resource, r.Name, errors.New("denied by a policy"))
 		})
 	}},
-	{"invalid", 0, func(w *walk, s step) string { // A webhook chooses the code.
+	{"denied", 0, func(w *walk, s step) string { // A webhook chooses the code.
 		code := []int32{http.StatusUnprocessableEntity, http.StatusConflict, http.StatusNotFound}[s.argument%3]
 		return w.failWrites(s, fmt.Sprintf("a webhook denies with %d", code), func(*apiserver.Request) error {
 			return apiserver.StatusError(code, `admission webhook "policy.example.com" denied the request`)
@@ -64,7 +64,7 @@ func (w *walk) setHidden(hidden bool) {
 
 // hides reports whether something keeps the program from knowing, or from reporting, what is so. The lock is held.
 func (w *walk) hides() bool {
-	return w.isHidden || w.heldAtStart > 0 || time.Now().Before(w.hiddenUntil) || time.Now().Before(w.lateUntil)
+	return w.isHidden || w.heldAtStart > 0 || time.Now().Before(w.hiddenUntil)
 }
 
 // failWrites makes one kind of the writes of the program fail that are not about its users' objects.

@@ -112,7 +112,7 @@ func ownJudge(w *walk) judge {
 			last := since
 			since = map[falsehood]time.Time{}
 			for _, own := range w.Own {
-				if own.Moment == nil || w.hides() {
+				if own.Moment == nil || w.hides() || time.Now().Before(w.lateUntil()) {
 					continue
 				}
 				err := own.Moment(Cluster{w})

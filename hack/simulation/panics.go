@@ -26,13 +26,14 @@ func init() {
 	}
 }
 
-// tellPanic ends the walk of the caller, whose program panics. Elsewhere, the panic goes on.
+// tellPanic ends the walk of the caller, whose program panics. Elsewhere, or if that is not judged, the panic goes on.
 func tellPanic(_ context.Context, cause any) {
-	w, ok := inBubbles.Load(bubbleOfCaller())
-	if !ok {
+	value, _ := inBubbles.Load(bubbleOfCaller())
+	w, _ := value.(*walk)
+	if w == nil || !w.story.judges(Health) {
 		panic(cause)
 	}
-	w.(*walk).violated(Health, "the program panics in %s: %v", panicking(), cause)
+	w.violated(Health, "the program panics in %s: %v", panicking(), cause)
 }
 
 // panicking returns the function, the file and the line where the caller panics.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+var services = corev1.Resource("services")
+
 const (
 	// maxOrders is in how many orders the users' objects are created, until one leads to the same end.
 	maxOrders = 6
@@ -76,17 +78,20 @@ func (w *walk) freshCluster(all, order []*object) *walk {
 	}
 	fresh := newWalk(w.tester, script{})
 	fresh.judges = nil // It is there to compare with.
+	inBubbles.Store(w.bubble, fresh)
+	defer inBubbles.Store(w.bubble, w)
 	isOthers := func(o *object) bool {
 		isOwned := slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] })
 		created := w.created[o.GetUID()]
 		isTheirs := created != nil && len(created.GetOwnerReferences()) == 0
 		return !w.isUsers(w.referenceTo(o).GroupResource) && !isOwned && !isTheirs
 	}
-	fresh.begin(1, func() { // A program may read it when it starts.
-		for _, o := range all {
-			if isOthers(o) {
-				fresh.create(asNew(o))
-			}
+	w.lock.Lock()
+	others := slices.DeleteFunc(slices.Clone(all), func(o *object) bool { return !isOthers(o) })
+	w.lock.Unlock()
+	fresh.begin(1, func() { // A program may read them when it starts.
+		for _, o := range others {
+			fresh.create(asNew(o))
 		}
 	})
 	defer fresh.end()
@@ -177,7 +182,8 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 		if generated := o.GetGenerateName(); generated != "" {
 			replaced = append(replaced, o.GetName(), generated+"*")
 		}
-		if address := text(o, "spec", "clusterIP"); address != "" && address != corev1.ClusterIPNone {
+		address, of := text(o, "spec", "clusterIP"), w.referenceTo(o).GroupResource
+		if of == services && address != "" && address != corev1.ClusterIPNone && !set[fieldOf{of, "spec.clusterIP"}] {
 			replaced = append(replaced, address, "<address of "+nameOfOwner(o)+">")
 		}
 	}

@@ -68,8 +68,6 @@ const endTime = 40 * time.Second
 // probeRefusedLists terminates the instances while their watches cannot begin. A Reflector of client-go sleeps in its backoff, whatever
 // happens: a process does not wait for that.
 func probeRefusedLists(w *walk) {
-	w.setHidden(true) // A program that lists when it starts may end with the error.
-	defer w.setHidden(false)
 	w.tell(user, w.addRule("lists are refused", forever, rejecting(
 		func(*apiserver.Request) error { return apierrors.NewTooManyRequests("injected", 0) },
 		func(r *apiserver.Request) bool { return r.Verb == "list" || r.Query.Get("sendInitialEvents") == "true" })))
@@ -81,6 +79,9 @@ func probeRefusedLists(w *walk) {
 		terminated = append(terminated, i)
 	}
 	w.sleep(5 * time.Minute)
+	w.lock.Lock()
+	w.calmSince = time.Time{} // A program that lists when it starts may end with the error.
+	w.lock.Unlock()
 	for _, i := range terminated {
 		w.tell(user, i.terminate())
 	}
@@ -91,6 +92,9 @@ func probeRefusedLists(w *walk) {
 		}
 	}
 	w.server.ClearRules()
+	w.lock.Lock()
+	w.calmSince = time.Now()
+	w.lock.Unlock()
 }
 
 // probeRefusedWrites judges what becomes of an hour in which what the program writes is refused, while others write at their speed.

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Restored: a status that another client overwrites is corrected by the next resync. A change of nothing but the status need not be noticed.
+// Restored: a status that another client overwrites is corrected by the next resync, or the one after it if client-go skips that. A change of
+// nothing but the status need not be noticed.
 const Restored Promise = "a status that others overwrite is corrected"
 
 // probeOverwrittenStatus removes the status of an object.

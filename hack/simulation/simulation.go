@@ -74,7 +74,7 @@ type tester struct {
 	registry *apiserver.Registry
 	kinds    []*userKind
 	others   []*object // what is there from the beginning
-	sums     sums
+	sums     *sums     // those of trials, too
 }
 
 // sums are those of the walks of a test.
@@ -102,7 +102,7 @@ func Test(t *testing.T, config Config) {
 	}
 	for _, k := range all.kinds {
 		if fields := k.unchanged(); len(fields) > 0 {
-			t.Logf("not changed: of %s, %s. Users need a value, or another one: add an example that has it", k.Kind.Kind, summarize(fields))
+			t.Logf("not changed: fields of %s: %s. Users need a value, or another one: add an example that has it", k.Kind.Kind, summarize(fields))
 		}
 	}
 	name, start := t.Name(), time.Now()
@@ -133,7 +133,7 @@ func newTester(config Config) (*tester, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &tester{Config: config, sums: sums{counts: map[Promise]int{}}}
+	all := &tester{Config: config, sums: &sums{counts: map[Promise]int{}}}
 	all.Instances, all.Objects = cmp.Or(config.Instances, 2), cmp.Or(config.Objects, 6)
 	all.Resync = cmp.Or(config.Resync, 4*time.Minute)
 	if all.registry, err = apiserver.NewRegistry(crds...); err != nil {

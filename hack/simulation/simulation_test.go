@@ -18,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
@@ -229,6 +230,21 @@ func TestEndedProbes(t *testing.T) {
 				}
 			}, script{steps: steps(t, "create"), probes: probeOf(probe)})
 		})
+	}
+}
+
+// TestListsAtStart has a program list when it starts, and end with the error: that is none of its faults while lists are refused.
+func TestListsAtStart(t *testing.T) {
+	run := newWidgetController(nil)
+	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, config *rest.Config) error {
+		if _, err := dynamic.NewForConfigOrDie(config).Resource(configMaps).List(ctx, metav1.ListOptions{}); err != nil {
+			return err
+		}
+		return run(ctx, config)
+	}}), script{steps: steps(t, "create"), probes: probeOf("a termination while lists are refused")})
+	w.inBubble(t)
+	if broken := w.broken[Health]; broken != nil {
+		t.Errorf("health is broken by %v", broken)
 	}
 }
 

@@ -104,8 +104,7 @@ func (s *story) add(l line) {
 func (s *story) violated(promise Promise, format string, args ...any) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	isJudged := s.judged == nil || slices.Contains(s.judged, promise) || promise == simulated
-	if !isJudged || slices.Contains(s.exempt, promise) || s.broken[promise] != nil || s.isOver {
+	if !s.judges(promise) || s.broken[promise] != nil || s.isOver {
 		return
 	}
 	v := &violation{promise: promise, what: fmt.Sprintf(format, args...), phase: s.phase}
@@ -119,6 +118,12 @@ func (s *story) violated(promise Promise, format string, args ...any) {
 		s.recorder.Close()
 		close(s.ended)
 	}
+}
+
+// judges reports whether a promise is judged.
+func (s *story) judges(promise Promise) bool {
+	isJudged := s.judged == nil || slices.Contains(s.judged, promise) || promise == simulated
+	return isJudged && !slices.Contains(s.exempt, promise)
 }
 
 // enter begins the next part of a walk.

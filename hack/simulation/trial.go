@@ -64,7 +64,8 @@ func (all *tester) try(t *testing.T, trial Trial) (story string, broken *violati
 func (all *tester) newTrial(trial Trial) *walk {
 	config := all.Config
 	config.Instances = cmp.Or(trial.Instances, 1)
-	w := newWalk(&tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others}, script{name: fmt.Sprintf("the trial %q", trial.Name)})
+	own := &tester{Config: config, registry: all.registry, kinds: all.kinds, others: all.others, sums: all.sums}
+	w := newWalk(own, script{name: fmt.Sprintf("the trial %q", trial.Name)})
 	w.trial, w.judged, w.stopAt = &trial, trial.Judged, anyPromise
 	return w
 }
@@ -78,6 +79,7 @@ func (all *tester) testTrials(t *testing.T) {
 			}
 			if story, broken := all.try(t, trial); broken != nil {
 				story += all.record(t, broken.promise, trial.Name, func() *walk { return all.newTrial(trial) })
+				all.sums.tell(fmt.Sprintf("%s\n%s", broken, story))
 				t.Errorf("%s\n%s\nrepeat it with: %s", broken, story, commandFor(t))
 			}
 		})

@@ -57,12 +57,12 @@ type walk struct {
 	over          bool
 	requestFault  func(id string, r *apiserver.Request) fault
 	eventLag      func(event string) time.Duration
-	calmSince     time.Time // Since then no fault happens.
-	faultsChanged time.Time // when the last fault has begun or ended
-	isHidden      bool      // A fault that lasts for hours keeps the program from reporting.
-	hiddenUntil   time.Time // when the program has reported, after such a fault, what was so
-	lateUntil     time.Time // when a resync has corrected the status that one of two leaders has written
-	happened      int       // how many actions and faults
+	calmSince     time.Time               // Since then no fault happens.
+	faultsChanged time.Time               // when the last fault has begun or ended
+	isHidden      bool                    // A fault that lasts for hours keeps the program from reporting.
+	hiddenUntil   time.Time               // when the program has reported, after such a fault, what was so
+	late          map[reference]time.Time // when a resync has corrected the status that one of two leaders has written
+	happened      int                     // how many actions and faults
 	faults        map[string]fault
 	undone        map[reference]*undoing
 	isIdle        bool
@@ -72,7 +72,7 @@ type walk struct {
 
 func newWalk(all *tester, s script) *walk {
 	w := &walk{
-		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]*undoing{},
+		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]*undoing{}, late: map[reference]time.Time{},
 		story: story{exempt: slices.Clone(all.Exempt), broken: map[Promise]*violation{}},
 	}
 	for _, promise := range strictPromises {
@@ -256,10 +256,6 @@ func (w *walk) hasLeader() bool {
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
 func (w *walk) settle() {
 	defer w.idle()()
-	w.lock.Lock()
-	late := time.Until(w.lateUntil)
-	w.lock.Unlock()
-	w.sleep(late)
 	calm := time.Now()
 	due := calm // since when writes have been due: what one does may make another one possible, about something else
 	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
@@ -267,8 +263,10 @@ func (w *walk) settle() {
 		w.lock.Lock()
 		for _, r := range w.sentSince(last, w.isCorrection) {
 			last = r.Sent.Add(time.Nanosecond)
-			if r.due.After(due) {
-				due = r.due
+			for _, at := range []time.Time{r.due, w.late[r.ref]} {
+				if at.After(due) {
+					due = at
+				}
 			}
 			if last.Sub(due) > convergenceTimeout {
 				w.violated(Soon, "%s after the last action or fault %s still writes: %s", last.Sub(calm).Round(time.Millisecond), r.Client, r)
@@ -281,6 +279,19 @@ func (w *walk) settle() {
 		}
 	}
 }
+
+// lateUntil returns until when a status may wait for a resync. The lock is held.
+func (w *walk) lateUntil() (until time.Time) {
+	for _, at := range w.late {
+		if at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// isLate reports whether the status of an object may wait for a resync. The lock is held.
+func (w *walk) isLate(ref reference) bool { return time.Now().Before(w.late[ref]) }
 
 // retries reports whether an instance may wait for a retry.
 func (w *walk) retries() bool {
@@ -314,7 +325,7 @@ func (w *walk) Committed(c *apiserver.Change) {
 		r.isVain = c.Admitted || w.isUndone(c)
 	}
 	if c.Request.Subresource == "status" && w.isUsers(c.Request.Resource) && slices.ContainsFunc(w.instances, i.isRival) {
-		w.lateUntil = time.Now().Add(w.resyncTime()) // Who leads need not notice it: see Restored.
+		w.late[w.referenceTo(c.New)] = time.Now().Add(w.resyncTime()) // Who leads need not notice it: see Restored.
 	}
 	for _, j := range w.judges {
 		if j.committed != nil {

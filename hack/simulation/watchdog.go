@@ -87,7 +87,7 @@ func leftIn(bubble string) (functions []string) {
 		for i := 1; i < len(lines); i += 2 { // Each function is followed by its file.
 			name, _, _ := strings.Cut(lines[i], "(")
 			if !strings.HasPrefix(name, "runtime.") && !strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "sync.") {
-				functions = append(functions, lines[i])
+				functions = append(functions, lines[i][:strings.LastIndex(lines[i], "(")]) // Without arguments.
 				break
 			}
 		}

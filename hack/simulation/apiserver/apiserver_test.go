@@ -97,6 +97,8 @@ const (
 	pod        = `{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}, spec: ` + podSpec + `}`
 	job        = `{apiVersion: batch/v1, kind: Job, metadata: {name: a, namespace: default}, spec: {template: {spec: {` +
 		`restartPolicy: Never, containers: [{name: c, image: c}]}}}}`
+	loadBalancer = `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: default}, spec: {type: LoadBalancer,
+		externalTrafficPolicy: Local, healthCheckNodePort: 30000, ports: [{port: 80}]}}`
 	service = `{apiVersion: v1, kind: Service, metadata: {name: a, namespace: default}, spec: {ports: [{port: 80}]}}`
 )
 

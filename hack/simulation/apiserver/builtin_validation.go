@@ -161,8 +161,7 @@ func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
 		if len(ports) == 0 && text(o, "spec", "type") != "ExternalName" && text(o, "spec", "clusterIP") != "None" {
 			invalid = append(invalid, field.Required(spec.Child("ports"), ""))
 		}
-		if port := number(o, "spec", "healthCheckNodePort"); port != 0 &&
-			(text(o, "spec", "type") != "LoadBalancer" || text(o, "spec", "externalTrafficPolicy") != "Local") {
+		if port := number(o, "spec", "healthCheckNodePort"); port != 0 && !needsHealthCheck(o) {
 			invalid = append(invalid, field.Invalid(spec.Child("healthCheckNodePort"), port,
 				"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 		}
@@ -174,6 +173,11 @@ func (resource *Resource) validateBuiltIn(o *Object) (invalid field.ErrorList) {
 		}
 	}
 	return invalid
+}
+
+// needsHealthCheck reports whether a Service has a port for health checks.
+func needsHealthCheck(service *Object) bool {
+	return text(service, "spec", "type") == "LoadBalancer" && text(service, "spec", "externalTrafficPolicy") == "Local"
 }
 
 // requiredKeys are the keys that Secrets of some types must have.
@@ -194,12 +198,28 @@ func validateData(o *Object) (invalid field.ErrorList) {
 			}
 		}
 	}
-	if o.GetKind() != "Secret" {
-		return invalid
-	}
 	data, _ := value(o, "data").(map[string]any)
-	for _, key := range requiredKeys[corev1.SecretType(text(o, "type"))] {
-		if _, ok := data[key]; !ok {
+	binary, _ := value(o, "binaryData").(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if _, ok := binary[key]; ok {
+			invalid = append(invalid, field.Invalid(field.NewPath("data").Key(key), key, "duplicate of key present in binaryData"))
+		}
+	}
+	if o.GetKind() == "Secret" {
+		invalid = append(invalid, validateKeys(corev1.SecretType(text(o, "type")), data)...)
+	}
+	return invalid
+}
+
+// validateKeys checks that a Secret has the keys that its type needs.
+func validateKeys(secretType corev1.SecretType, data map[string]any) (invalid field.ErrorList) {
+	required := requiredKeys[secretType]
+	_, hasPassword := data[corev1.BasicAuthPasswordKey]
+	if _, hasName := data[corev1.BasicAuthUsernameKey]; secretType == corev1.SecretTypeBasicAuth && !hasName && !hasPassword {
+		required = []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey}
+	}
+	for _, key := range required {
+		if v, ok := data[key]; !ok || v == "" && secretType == corev1.SecretTypeSSHAuth {
 			invalid = append(invalid, field.Required(field.NewPath("data").Key(key), ""))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // prepare sets what the API server and its admission add to built-in objects. It is nobody's managed field. found is what the object
@@ -76,8 +77,13 @@ func preparePod(o *Object) {
 	set(o, tolerations, "spec", "tolerations")
 }
 
-// prepareService allocates the cluster IP of a Service, which an update without one keeps. Ports of nodes are not allocated.
+// prepareService allocates the cluster IP of a Service, which an update without one keeps, and drops a port for health checks that is not needed
+// any more. Ports of nodes are not allocated.
 func prepareService(o, found *Object) {
+	const port = "healthCheckNodePort"
+	if found != nil && !needsHealthCheck(o) && value(found, "spec", port) == value(o, "spec", port) {
+		unstructured.RemoveNestedField(o.Object, "spec", port)
+	}
 	if text(o, "spec", "clusterIP") == "" && found != nil && text(found, "spec", "clusterIP") != "" {
 		set(o, text(found, "spec", "clusterIP"), "spec", "clusterIP")
 	}

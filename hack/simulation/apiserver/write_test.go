@@ -118,6 +118,11 @@ func TestRejectedCreation(t *testing.T) {
 		{"key", strings.Replace(configMap, "{k: v}", "{k k: v}", 1), invalid, "data[k k]: Invalid"},
 		{"certificate", strings.NewReplacer("kind: ConfigMap", "kind: Secret, type: kubernetes.io/tls", "{k: v}", "{tls.crt: dg==}").Replace(configMap),
 			invalid, "data[tls.key]: Required"},
+		{"key in both", strings.Replace(configMap, "{k: v}", "{k: v}, binaryData: {k: dg==}", 1), invalid, "data[k]: Invalid value: \"k\": duplicate"},
+		{"password", strings.NewReplacer("kind: ConfigMap", "kind: Secret, type: kubernetes.io/basic-auth", "{k: v}", "{}").Replace(configMap),
+			invalid, "data[username]: Required"},
+		{"private key", strings.NewReplacer("kind: ConfigMap", "kind: Secret, type: kubernetes.io/ssh-auth", "{k: v}", `{ssh-privatekey: ""}`).Replace(configMap),
+			invalid, "data[ssh-privatekey]: Required"},
 		{"required", strings.Replace(widget, "color: red", "", 1), invalid, "spec.color: Required"},
 		{"rules that are not evaluated", strings.Replace(widget, "color: red", "", 1), invalid, "some validation rules were not checked"},
 		{"length", strings.Replace(widget, "red", "red, name: abcdef", 1), invalid, "may not be more than 5"},
@@ -155,6 +160,8 @@ func TestPatched(t *testing.T) {
 		want        map[string]string
 	}{
 		{"merge", configMap, types.MergePatchType, "data: {k: null, x: z}", "", "", "", map[string]string{"data": "{x: z}"}},
+		{"port for health checks that is not needed any more", loadBalancer, types.MergePatchType, "spec: {externalTrafficPolicy: Cluster}", "", "", "",
+			map[string]string{"spec.healthCheckNodePort": "null"}},
 		{"strategic", deployment, types.StrategicMergePatchType, "spec: {template: {spec: {containers: [{name: d, image: d}]}}}", "", "", "",
 			map[string]string{"metadata.generation": "2"}},
 		{"strategic patch of a custom resource", widget, types.StrategicMergePatchType, "spec: {}", "", metav1.StatusReasonUnsupportedMediaType,
