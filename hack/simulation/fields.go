@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilstrings "k8s.io/utils/strings"
 )
 
 // object is any object, with numbers as int64 or float64.
@@ -123,7 +122,7 @@ func describeChange(before, o *object) string {
 	was, is := valuesOf(before), valuesOf(o)
 	for _, f := range fieldsOf(o) {
 		if v, ok := was[f.name]; isTold(f) && (!ok || v != f.text()) {
-			parts = append(parts, f.lastName()+" "+utilstrings.ShortenString(f.text(), maxText))
+			parts = append(parts, f.lastName()+" "+shortened(f.text()))
 		}
 	}
 	for _, f := range fieldsOf(before) {
@@ -136,6 +135,14 @@ func describeChange(before, o *object) string {
 		parts = append(parts, strings.TrimSpace("finalizers "+finalizers))
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%s %s: %s", o.GetKind(), o.GetName(), strings.Join(parts, ", ")), ": ")
+}
+
+// shortened returns a text as stories tell it.
+func shortened(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
 // isTold reports whether stories tell a field.

@@ -82,7 +82,7 @@ func TestDescribe(t *testing.T) {
 	before, after := newUnstructured("example.com/v1", "Widget", "a"), newUnstructured("example.com/v1", "Widget", "a")
 	before.Object["spec"] = map[string]any{"image": "nginx", "replicas": int64(1)}
 	after.Object["spec"] = map[string]any{"secret": strings.Repeat("x", 1000), "replicas": int64(1)}
-	if got, want := describeChange(before, after), "Widget a: secret "+strings.Repeat("x", maxText)+", no image"; got != want {
+	if got, want := describeChange(before, after), "Widget a: secret "+strings.Repeat("x", maxText)+"..., no image"; got != want {
 		t.Errorf("it is described as %s, want %s", got, want)
 	}
 }
