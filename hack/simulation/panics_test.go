@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -26,9 +27,9 @@ func TestPanics(t *testing.T) {
 
 // TestPanicsInFreshCluster has the program panic in the third process: after a restart, that of a fresh cluster.
 func TestPanicsInFreshCluster(t *testing.T) {
-	started := 0
+	var started atomic.Int64
 	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, _ *rest.Config) error {
-		if started++; started == 3 {
+		if started.Add(1) == 3 {
 			defer utilruntime.HandleCrashWithContext(ctx)
 			panic("cause")
 		}
