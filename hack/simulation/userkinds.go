@@ -152,9 +152,6 @@ func (k *userKind) change(o *object, argument int) string {
 
 // valueOf returns a value of a field, or nil if none is known.
 func (k *userKind) valueOf(l leaf, argument int) any {
-	if !k.uses(l.path) {
-		return nil
-	}
 	if enum, _ := l.schema["enum"].([]any); len(enum) > 0 {
 		return enum[argument%len(enum)]
 	}
@@ -183,12 +180,6 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 		return runtime.DeepCopyJSONValue(items[:argument%len(items)+1])
 	}
 	return nil
-}
-
-// uses reports whether an example has the part of the spec to which a field belongs. What fits into another one, such as a Pod template, is not
-// known: its schema allows much that the API server refuses in a Pod.
-func (k *userKind) uses(path []string) bool {
-	return len(path) < 3 || slices.ContainsFunc(k.examples, func(example *object) bool { return value(example, path[:len(path)-1]...) != nil })
 }
 
 // unchanged returns the fields of which users know too few values to change them.
