@@ -309,15 +309,35 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
 	case r.Verb == "list":
 		i.catchesUp(r.Resource)
-		items, _ := result.Object["items"].([]any)
-		for _, item := range items {
-			i.learn(r.Resource, &object{Object: item.(map[string]any)}, watched) // It may have no kind.
-		}
+		i.learnList(r, result)
 	case r.Verb == "get":
 		i.learn(r.Resource, result, read)
 	default:
 		i.learn(r.Resource, result, written)
 		i.acked[r.ref] = result.GetResourceVersion()
+	}
+}
+
+// learnList records a list, and that what it does not have is gone, unless the list is older. The lock is held.
+func (i *instance) learnList(r *request, list *object) {
+	items, _ := list.Object["items"].([]any)
+	listed := map[types.UID]bool{}
+	for _, item := range items {
+		o := &object{Object: item.(map[string]any)} // It may have no kind.
+		listed[o.GetUID()] = true
+		i.learn(r.Resource, o, watched)
+	}
+	isPart := text(list, "metadata", "continue") != ""
+	for _, of := range []string{"labelSelector", "fieldSelector", "continue"} {
+		isPart = isPart || r.Query.Get(of) != ""
+	}
+	for ref, k := range i.objects {
+		isOf := ref.GroupResource == r.Resource && (r.Namespace == "" || r.Namespace == ref.Namespace)
+		if isPart || !isOf || k.gone || listed[k.uid()] || version(k.object) > version(list) {
+			continue
+		}
+		i.isAbsent(k.uid())
+		i.objects[ref] = known{object: k.object, since: time.Now(), gone: true}
 	}
 }
 

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -300,4 +301,35 @@ func TestLateWatch(t *testing.T) {
 // pass lets time pass by the fake clock of a bubble.
 func pass(duration time.Duration) func(*instance) {
 	return func(*instance) { time.Sleep(duration) }
+}
+
+// TestRelist has an instance list what it has known: what the list does not have is gone, unless the list is older or only of a part.
+func TestRelist(t *testing.T) {
+	all := newTestTester(t, Config{})
+	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	for name, test := range map[string]struct {
+		query, version string
+		isListed       bool
+		isGone         bool
+	}{
+		"without it":           {"", "2", false, true},
+		"with it":              {"", "2", true, false},
+		"before it was there":  {"", "0", false, false},
+		"of those with labels": {"labelSelector=a", "2", false, false},
+	} {
+		i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
+		o := newUnstructured("v1", "ConfigMap", "a")
+		o.SetResourceVersion("1")
+		i.learn(ref.GroupResource, o, watched)
+		list := &object{Object: map[string]any{"metadata": map[string]any{"resourceVersion": test.version}}}
+		if test.isListed {
+			list.Object["items"] = []any{o.Object}
+		}
+		query, _ := url.ParseQuery(test.query) // It is one.
+		i.learnResponse(i.newRequest(&apiserver.Request{Verb: "list", Resource: ref.GroupResource, Query: query, Sent: time.Now()}), list, nil)
+		_, isAbsent := i.absent[o.GetUID()]
+		if gone := i.objects[ref].gone; gone != test.isGone || isAbsent != test.isGone {
+			t.Errorf("a list %s: it is gone: %t, %t, want %t", name, gone, isAbsent, test.isGone)
+		}
+	}
 }
