@@ -9,11 +9,13 @@ RACE := $(if $(shell command -v cc 2> /dev/null),-race)
 MODULES := . hack/cluster hack/cluster/faults hack/e2e hack/release
 # KUBERNETES=1.35 chooses an older version of the local Kubernetes. hack/cluster reads it from the environment.
 export KUBERNETES
+# Memory for a quarter of the CPU time: most compilers need less than half of the limit above which they collect garbage.
+COMPILERS := '-toolexec=env GOGC=off GOMEMLIMIT=1GiB'
 # go.mod decides which modules are used, not a workspace or a vendor directory. Other flags of the user remain, also
 # those that go env -w has set.
 export GOWORK := off
-USER_GOFLAGS := $(filter-out -mod=% --mod=% -modfile=% --modfile=%,$(shell go env GOFLAGS 2> /dev/null))
-export GOFLAGS := $(strip $(USER_GOFLAGS) -mod=readonly)
+USER_GOFLAGS := $(filter-out -mod=% --mod=% -modfile=% --modfile=% $(COMPILERS),$(shell go env GOFLAGS 2> /dev/null))
+export GOFLAGS := $(strip $(COMPILERS) $(USER_GOFLAGS) -mod=readonly)
 
 .PHONY: help
 help: ## Show this help.

@@ -52,14 +52,16 @@ func TestGoFlags(t *testing.T) {
 	write(t, filepath.Join(dir, "bin/go"), `#!/bin/sh
 if [ "$*" = "env GOFLAGS" ]; then echo "$GOFLAGS"; else echo "go $1 GOWORK=$GOWORK GOFLAGS=$GOFLAGS"; fi`)
 	path := "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")
+	const own = "'-toolexec=env GOGC=off GOMEMLIMIT=1GiB'"
 	for flags, want := range map[string]string{
-		"":                    "-mod=readonly",
-		"-mod=vendor":         "-mod=readonly",
-		"-trimpath --mod=mod": "-trimpath -mod=readonly",
+		"":                     "-mod=readonly",
+		own + " -mod=readonly": "-mod=readonly", // of a make that has started this one
+		"-mod=vendor":          "-mod=readonly",
+		"-trimpath --mod=mod":  "-trimpath -mod=readonly",
 		"-modfile=other.mod -buildvcs=false -mod=mod -modcacherw": "-buildvcs=false -modcacherw -mod=readonly",
 	} {
 		got, err := run(t, dir, []string{path, "GOWORK=" + dir + "/go.work", "GOFLAGS=" + flags}, "make", "--silent", "build")
-		if want := "go build GOWORK=off GOFLAGS=" + want + "\n"; err != nil || got != want {
+		if want := "go build GOWORK=off GOFLAGS=" + own + " " + want + "\n"; err != nil || got != want {
 			t.Errorf("with GOFLAGS=%q: %q (%v), want %q", flags, got, err, want)
 		}
 	}
