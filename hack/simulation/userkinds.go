@@ -22,9 +22,10 @@ import (
 // userKind is a kind whose objects users create, change and delete.
 type userKind struct {
 	*apiserver.Resource
-	examples []*object
-	leaves   []leaf
-	mutable  []leaf // the leaves that no rule makes immutable
+	examples  []*object
+	leaves    []leaf
+	mutable   []leaf   // the leaves that users change: no rule makes them immutable, and users know another value
+	unchanged []string // the fields that users would change if they knew another value
 }
 
 // leaf is a field that users change, with its schema.
@@ -60,7 +61,15 @@ func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKin
 	}
 	for _, k := range kinds {
 		k.leaves = k.findLeaves()
-		k.mutable = slices.DeleteFunc(slices.Clone(k.leaves), func(l leaf) bool { return apiserver.IsImmutable(l.schema) })
+		for _, l := range k.leaves {
+			switch {
+			case apiserver.IsImmutable(l.schema):
+			case k.knowsAnother(l):
+				k.mutable = append(k.mutable, l)
+			default:
+				k.unchanged = append(k.unchanged, strings.Join(l.path, "."))
+			}
+		}
 	}
 	return kinds, others, nil
 }
@@ -152,6 +161,9 @@ func (k *userKind) change(o *object, argument int) string {
 
 // valueOf returns a value of a field, or nil if none is known.
 func (k *userKind) valueOf(l leaf, argument int) any {
+	if !k.uses(l.path) {
+		return nil
+	}
 	if enum, _ := l.schema["enum"].([]any); len(enum) > 0 {
 		return enum[argument%len(enum)]
 	}
@@ -182,20 +194,21 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 	return nil
 }
 
-// unchanged returns the fields of which users know too few values to change them.
-func (k *userKind) unchanged() (fields []string) {
-	for _, l := range k.mutable {
-		values := map[string]bool{}
-		for argument := range 32 {
-			if v := k.valueOf(l, argument); v != nil {
-				values[fmt.Sprint(v)] = true
-			}
-		}
-		if len(values) == 0 || len(values) == 1 && l.required { // An optional one is dropped and added.
-			fields = append(fields, strings.Join(l.path, "."))
+// uses reports whether an example has the part of the spec to which a field belongs. What fits into another part, such as a Pod template, is not
+// known: its schema allows much that the API server refuses.
+func (k *userKind) uses(path []string) bool {
+	return len(path) < 3 || slices.ContainsFunc(k.examples, func(example *object) bool { return value(example, path[:len(path)-1]...) != nil })
+}
+
+// knowsAnother reports whether users know enough values of a field to change it. An optional field with one value is dropped and added.
+func (k *userKind) knowsAnother(l leaf) bool {
+	values := map[string]bool{}
+	for argument := range 32 {
+		if v := k.valueOf(l, argument); v != nil {
+			values[fmt.Sprint(v)] = true
 		}
 	}
-	return fields
+	return len(values) > 1 || len(values) == 1 && !l.required
 }
 
 // summarize lists fields. Many of one part, such as those of a Pod template, are only counted.

@@ -46,13 +46,18 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	k.mutable = []leaf{
-		{[]string{"spec", "required"}, texts, true}, {[]string{"spec", "unknown"}, texts, false}, {[]string{"spec", "image"}, texts, false},
-		{[]string{"spec", "memory"}, isAny, true},
-	}
-	example.Object["spec"].(map[string]any)["required"], example.Object["spec"].(map[string]any)["image"] = "nginx", "nginx"
-	if got, want := k.unchanged(), []string{"spec.required", "spec.unknown"}; !slices.Equal(got, want) {
-		t.Errorf("users cannot change %v, want %v", got, want)
+	spec := example.Object["spec"].(map[string]any)
+	spec["required"], spec["image"] = "nginx", "nginx"
+	for _, test := range []struct {
+		leaf leaf
+		want bool
+	}{
+		{leaf{[]string{"spec", "required"}, texts, true}, false}, {leaf{[]string{"spec", "unknown"}, texts, false}, false},
+		{leaf{[]string{"spec", "image"}, texts, false}, true}, {leaf{[]string{"spec", "memory"}, isAny, true}, true},
+	} {
+		if got := k.knowsAnother(test.leaf); got != test.want {
+			t.Errorf("users know another value of %v: %v", test.leaf.path, got)
+		}
 	}
 	fields := []string{"spec.a", "spec.b.c.d", "spec.b.c.e", "spec.pod.spec.a", "spec.pod.spec.b", "spec.pod.spec.c.d", "spec.pod.spec.e"}
 	if got, want := summarize(fields), "spec.a, spec.b.c.d, spec.b.c.e, spec.pod.spec (4 fields)"; got != want {
@@ -65,6 +70,12 @@ func TestValues(t *testing.T) {
 	paths := map[string]bool{}
 	for _, l := range leavesOf(map[string]any{"properties": properties}, nil) {
 		paths[fmt.Sprint(l.path)] = true
+	}
+	integers := map[string]any{"type": "integer"}
+	for part, want := range map[string]any{"labels": int64(0), "template": nil} {
+		if got := k.valueOf(leaf{path: []string{"spec", part, "size"}, schema: integers}, 0); got != want {
+			t.Errorf("a value of %s is %v, want %v", part, got, want)
+		}
 	}
 	if want := []string{"[in ner]", "[map]"}; !slices.Equal(slices.Sorted(maps.Keys(paths)), want) {
 		t.Errorf("the fields are %v, want %v", paths, want)

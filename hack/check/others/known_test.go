@@ -18,9 +18,11 @@ import (
 )
 
 var (
-	pods               = schema.GroupResource{Resource: "pods"}
-	certificates       = schema.GroupResource{Group: "cert-manager.io", Resource: "certificates"}
-	certificateIssuers = schema.GroupResource{Group: "cert-manager.io", Resource: "issuers"}
+	secrets             = schema.GroupResource{Resource: "secrets"}
+	pods                = schema.GroupResource{Resource: "pods"}
+	certificates        = schema.GroupResource{Group: "cert-manager.io", Resource: "certificates"}
+	certificateRequests = schema.GroupResource{Group: "cert-manager.io", Resource: "certificaterequests"}
+	certificateIssuers  = schema.GroupResource{Group: "cert-manager.io", Resource: "issuers"}
 )
 
 // TestKnown makes, one after the other, what the controllers are known to do. README.md has the stories.
