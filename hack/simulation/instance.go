@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -133,7 +134,11 @@ func (w *walk) instanceOf(client string) *instance {
 func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object, error)) {
 	w := i.walk
 	w.lock.Lock()
-	if r.Verb == "list" || r.Query.Get("sendInitialEvents") == "true" {
+	sendsInitial := r.Query.Get("sendInitialEvents") == "true"
+	if sendsInitial {
+		i.initial[r] = map[types.UID]bool{}
+	}
+	if sendsInitial || r.Verb == "list" {
 		i.opens(r.Resource)
 	}
 	q := i.newRequest(r)
@@ -225,7 +230,7 @@ func (i *instance) Lag(r *apiserver.Request, event watch.EventType, o *object) (
 func (i *instance) Event(r *apiserver.Request, event watch.EventType, o *object) {
 	i.walk.lock.Lock()
 	defer i.walk.lock.Unlock()
-	i.learnEvent(r.Resource, event, o)
+	i.learnEvent(r, event, o)
 }
 
 // logWriter looks at what an instance logs.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -33,8 +34,9 @@ type knowledge struct {
 	again    map[string]time.Time // when the requests were sent that client-go sends again, after Retry-After or, if they read, a broken connection
 	answered map[string]answer    // the last response, by what it was about
 	open     map[*apiserver.Request]*request
-	counts   map[string]int                     // of requests and events, for their ids
-	caughtUp map[schema.GroupResource]time.Time // when the first list or watch of each resource had caught up; zero before
+	initial  map[*apiserver.Request]map[types.UID]bool // what the initial events of a watch have shown, until they end
+	counts   map[string]int                            // of requests and events, for their ids
+	caughtUp map[schema.GroupResource]time.Time        // when the first list or watch of each resource had caught up; zero before
 	waiting  cacheWait
 }
 
@@ -100,7 +102,7 @@ func newKnowledge() knowledge {
 	return knowledge{
 		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
 		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{},
-		open: map[*apiserver.Request]*request{}, counts: map[string]int{}, caughtUp: map[schema.GroupResource]time.Time{},
+		open: map[*apiserver.Request]*request{}, initial: map[*apiserver.Request]map[types.UID]bool{}, counts: map[string]int{}, caughtUp: map[schema.GroupResource]time.Time{},
 	}
 }
 
@@ -318,7 +320,7 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	}
 }
 
-// learnList records a list, and that what it does not have is gone, unless the list is older. The lock is held.
+// learnList records a list, and that what it does not have is gone. The lock is held.
 func (i *instance) learnList(r *request, list *object) {
 	items, _ := list.Object["items"].([]any)
 	listed := map[types.UID]bool{}
@@ -327,13 +329,17 @@ func (i *instance) learnList(r *request, list *object) {
 		listed[o.GetUID()] = true
 		i.learn(r.Resource, o, watched)
 	}
-	isPart := text(list, "metadata", "continue") != ""
-	for _, of := range []string{"labelSelector", "fieldSelector", "continue"} {
-		isPart = isPart || r.Query.Get(of) != ""
+	if text(list, "metadata", "continue") == "" && r.Query.Get("continue") == "" {
+		i.learnRest(r.Request, listed, version(list))
 	}
+}
+
+// learnRest records that what a list or the initial events of a watch do not have is gone, unless they are older. The lock is held.
+func (i *instance) learnRest(r *apiserver.Request, listed map[types.UID]bool, at int64) {
+	selects := r.Query.Get("labelSelector")+r.Query.Get("fieldSelector") != ""
 	for ref, k := range i.objects {
 		isOf := ref.GroupResource == r.Resource && (r.Namespace == "" || r.Namespace == ref.Namespace)
-		if isPart || !isOf || k.gone || listed[k.uid()] || version(k.object) > version(list) {
+		if selects || !isOf || k.gone || listed[k.uid()] || version(k.object) > at {
 			continue
 		}
 		i.isAbsent(k.uid())
@@ -342,12 +348,19 @@ func (i *instance) learnList(r *request, list *object) {
 }
 
 // learnEvent records an event that the instance gets. The lock is held.
-func (i *instance) learnEvent(resource schema.GroupResource, event watch.EventType, o *object) {
+func (i *instance) learnEvent(r *apiserver.Request, event watch.EventType, o *object) {
 	switch event {
 	case watch.Bookmark:
-		i.catchesUp(resource)
+		i.catchesUp(r.Resource)
+		if o.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "" {
+			i.learnRest(r, i.initial[r], version(o))
+			delete(i.initial, r)
+		}
 	case watch.Added, watch.Modified:
-		i.learn(resource, o, watched)
+		i.learn(r.Resource, o, watched)
+		if listed := i.initial[r]; listed != nil {
+			listed[o.GetUID()] = true
+		}
 	case watch.Deleted:
 		ref := i.walk.referenceTo(o)
 		i.isAbsent(o.GetUID())

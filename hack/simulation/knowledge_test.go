@@ -6,10 +6,12 @@ package simulation
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -276,7 +278,7 @@ func TestLateWatch(t *testing.T) {
 		"one after the other": {[]func(*instance){func(i *instance) {
 			i.opens(configMaps)
 			i.opens(secrets)
-			i.learnEvent(configMaps, watch.Bookmark, nil)
+			i.learnEvent(&apiserver.Request{Resource: configMaps}, watch.Bookmark, &object{})
 		}, pass(2 * time.Second)}, 2 * time.Second},
 		"one that never catches up": {[]func(*instance){func(i *instance) { i.opens(configMaps) }, pass(patience)}, 0},
 	} {
@@ -303,7 +305,8 @@ func pass(duration time.Duration) func(*instance) {
 	return func(*instance) { time.Sleep(duration) }
 }
 
-// TestRelist has an instance list what it has known: what the list does not have is gone, unless the list is older or only of a part.
+// TestRelist has an instance list what it has known, also with a watch that sends initial events: what it does not get is gone, unless the list is
+// older or only of a part.
 func TestRelist(t *testing.T) {
 	all := newTestTester(t, Config{})
 	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
@@ -315,21 +318,35 @@ func TestRelist(t *testing.T) {
 		"without it":           {"", "2", false, true},
 		"with it":              {"", "2", true, false},
 		"before it was there":  {"", "0", false, false},
-		"of those with labels": {"labelSelector=a", "2", false, false},
+		"of those with labels": {"&labelSelector=a", "2", false, false},
 	} {
-		i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
 		o := newUnstructured("v1", "ConfigMap", "a")
 		o.SetResourceVersion("1")
-		i.learn(ref.GroupResource, o, watched)
-		list := &object{Object: map[string]any{"metadata": map[string]any{"resourceVersion": test.version}}}
+		list := newUnstructured("v1", "ConfigMap", "")
+		list.SetResourceVersion(test.version)
+		list.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		if test.isListed {
 			list.Object["items"] = []any{o.Object}
 		}
-		query, _ := url.ParseQuery(test.query) // It is one.
-		i.learnResponse(i.newRequest(&apiserver.Request{Verb: "list", Resource: ref.GroupResource, Query: query, Sent: time.Now()}), list, nil)
-		_, isAbsent := i.absent[o.GetUID()]
-		if gone := i.objects[ref].gone; gone != test.isGone || isAbsent != test.isGone {
-			t.Errorf("a list %s: it is gone: %t, %t, want %t", name, gone, isAbsent, test.isGone)
+		for verb, relist := range map[string]func(i *instance, r *apiserver.Request){
+			"list?": func(i *instance, r *apiserver.Request) { i.learnResponse(i.newRequest(r), list, nil) },
+			"watch?sendInitialEvents=true": func(i *instance, r *apiserver.Request) {
+				i.Request(r)
+				if test.isListed {
+					i.Event(r, watch.Added, o)
+				}
+				i.Event(r, watch.Bookmark, list)
+			},
+		} {
+			i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
+			i.learn(ref.GroupResource, o, watched)
+			verb, query, _ := strings.Cut(verb, "?")
+			values, _ := url.ParseQuery(query + test.query) // It is one.
+			relist(i, &apiserver.Request{Verb: verb, Resource: ref.GroupResource, Query: values, Sent: time.Now()})
+			_, isAbsent := i.absent[o.GetUID()]
+			if gone := i.objects[ref].gone; gone != test.isGone || isAbsent != test.isGone {
+				t.Errorf("a %s %s: it is gone: %t, %t, want %t", verb, name, gone, isAbsent, test.isGone)
+			}
 		}
 	}
 }
