@@ -33,6 +33,7 @@ var (
 		{"changes that fail, and then a new spec", FreshSpec, probeFreshSpec},
 		{"a creation that no watch sees", Unseen, probeUnseen},
 		{"changes while no controllers run", Truth, probeNoControllers},
+		{"an object that gets another controller", NoResync, probeNewOwner},
 		{"an owner that is created again while nobody collects", OwnObjects, probeFormerOwner},
 		{"changes that users take back", FreshPause, probeTakenBack},
 		{"a name that is changed back, which no watch sees", FreshOwners, probeRenamed},

@@ -31,6 +31,29 @@ func probeFormerOwner(w *walk) {
 	w.server.ClearRules()
 }
 
+// probeNewOwner makes another object of a user the controller of what the program has created.
+func probeNewOwner(w *walk) {
+	w.withoutResync(NoResync, func() bool {
+		for _, ref := range w.owned() {
+			owner := w.controllerOf(ref)
+			for n := range 2 * poolSize {
+				_, _, other := w.usersObject(n)
+				if owner == nil || other == w.referenceTo(owner) || other.Namespace != ref.Namespace {
+					continue
+				}
+				if what := w.change(ref, func(o *object) string {
+					o.SetOwnerReferences(nil)
+					return adopt(w, step{argument: n}, o, nil)
+				}); what != "" {
+					w.tell(user, what)
+					return true
+				}
+			}
+		}
+		return false
+	})
+}
+
 // renamedName is the name that probeRenamed gives what an object of a user is about.
 const renamedName = "renamed"
 
