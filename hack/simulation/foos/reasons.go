@@ -38,11 +38,16 @@ func judgeReason(w simulation.Write) error {
 		!isTemporary && (stalled.Status != metav1.ConditionTrue || stalled.Reason != ready.Reason || stalled.Message != ready.Message) {
 		return fmt.Errorf("it is Stalled with %v, and Ready with %v", stalled, ready)
 	}
-	if last := readyOf(w.Old); last.Reason == "DeploymentOverridden" && ready.Reason == last.Reason &&
-		ready.ObservedGeneration == last.ObservedGeneration && ready.Message != last.Message {
-		return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
-	}
 	seen, isCertain := w.Seen(deployments, foo.Namespace, foo.Spec.DeploymentName)
+	switch last := readyOf(w.Old); {
+	case ready.Reason != "DeploymentOverridden":
+	case last.Reason == ready.Reason && last.ObservedGeneration == ready.ObservedGeneration:
+		if ready.Message != last.Message {
+			return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
+		}
+	case isCertain && (seen == nil) != strings.HasSuffix(ready.Message, ": desired, found nothing"):
+		return fmt.Errorf("it says %s; a Deployment was found: %t", ready.Message, seen != nil)
+	}
 	if !isCertain || !slices.Contains(ofDeployment, ready.Reason) {
 		return nil
 	}
