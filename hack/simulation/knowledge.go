@@ -48,6 +48,8 @@ type known struct {
 	gone   bool      // It was seen to be gone.
 	isRead bool      // It is what a read was answered with.
 	seen   time.Time // when a watch, or a list, has shown it; zero if none has
+	// notFound says that a read has not found it since. Others than who sent that may not use it.
+	notFound bool
 }
 
 // answer is when a response came, and what the walk knew of the request: see request.
@@ -55,7 +57,7 @@ type answer struct{ at, decided, due time.Time }
 
 // before reports whether an instance certainly knew something when it decided to send a request. What it has read for that, it knew.
 func (k known) before(r *request) bool {
-	return k.since.Before(r.decided) || k.isRead && !k.since.After(r.Sent)
+	return !k.notFound && (k.since.Before(r.decided) || k.isRead && !k.since.After(r.Sent))
 }
 
 func (k known) uid() types.UID {
@@ -307,6 +309,11 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case err == nil && r.Verb == "delete":
 		if uid := text(result, "details", "uid"); uid != "" { // There is none if a finalizer holds it.
 			i.deleted[types.UID(uid)] = time.Now()
+		}
+	case r.Verb == "get" && apierrors.IsNotFound(err):
+		if k, ok := i.objects[r.ref]; ok && !k.gone {
+			k.notFound = true
+			i.objects[r.ref] = k
 		}
 	case err != nil || result == nil || r.Verb == "deletecollection" || r.Subresource == "scale":
 	case r.Verb == "list":

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -217,10 +218,22 @@ func TestSeen(t *testing.T) {
 		o.SetResourceVersion(version)
 		return o
 	}
+	notFound := func(i *instance) {
+		r := newRequestFor(ref, "get")
+		i.learnResponse(i.newRequest(r), nil, apierrors.NewNotFound(ref.GroupResource, ref.Name))
+	}
 	for name, test := range map[string]struct {
 		learn     func(i *instance)
 		isCertain bool
 	}{
+		"an event, and then a read that finds nothing": {func(i *instance) {
+			i.learn(ref.GroupResource, newVersion("1"), watched)
+			notFound(i)
+		}, false},
+		"a read that finds nothing, and then an event": {func(i *instance) {
+			notFound(i)
+			i.learn(ref.GroupResource, newVersion("1"), watched)
+		}, true},
 		"a read, and its event later": {func(i *instance) {
 			i.learn(ref.GroupResource, newVersion("1"), read)
 			time.Sleep(time.Minute)

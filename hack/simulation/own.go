@@ -72,7 +72,7 @@ func (w Write) Seen(resource schema.GroupResource, namespace, name string) (o *a
 	if k.gone {
 		return nil, k.before(w.sent)
 	}
-	return k.object, !k.seen.IsZero() && k.seen.Before(w.sent.decided)
+	return k.object, !k.notFound && !k.seen.IsZero() && k.seen.Before(w.sent.decided)
 }
 
 // Known returns an object as the program could know it, or nil. What it has deleted itself it knows to be gone. It is certain if the program
