@@ -39,12 +39,15 @@ func probeMany(w *walk) {
 	}
 	since = time.Now()
 	ref, _ := w.deleteTheirs("the others wait")
-	changed := w.changeSpec(w.newMany(lastOfMany), 1)
+	changed, created := w.changeSpec(w.newMany(lastOfMany), 1), w.newMany(manyObjects)
+	w.create(created)
+	w.tell(user, "creates "+describe(created))
 	w.sleep(10 * time.Second)
 	done := len(w.requested(since, isMany))
 	w.sleep(5 * time.Minute)
 	for _, is := range []func(r *request) bool{
 		func(r *request) bool { return r.IsWrite() && r.ref == ref }, func(r *request) bool { return r.IsWrite() && r.about == changed },
+		func(r *request) bool { return r.IsWrite() && r.about == w.referenceTo(created).String() },
 	} {
 		if made := w.requested(since, is); done > 10 && len(made) > 0 && made[0].Sent.Sub(since) > 10*time.Second {
 			w.violated(NotLast, "%s of %s comes after %s, behind %d objects", made[0], made[0].Client, made[0].Sent.Sub(since), manyObjects)
