@@ -104,7 +104,8 @@ func newKnowledge() knowledge {
 	return knowledge{
 		since: time.Now(), objects: map[reference]known{}, byUID: map[types.UID]reference{}, absent: map[types.UID]time.Time{}, acked: map[reference]string{},
 		deleted: map[types.UID]time.Time{}, failures: map[series]failures{}, again: map[string]time.Time{}, answered: map[string]answer{},
-		open: map[*apiserver.Request]*request{}, initial: map[*apiserver.Request]map[types.UID]bool{}, counts: map[string]int{}, caughtUp: map[schema.GroupResource]time.Time{},
+		open: map[*apiserver.Request]*request{}, initial: map[*apiserver.Request]map[types.UID]bool{}, counts: map[string]int{},
+		caughtUp: map[schema.GroupResource]time.Time{},
 	}
 }
 

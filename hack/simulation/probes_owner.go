@@ -37,15 +37,14 @@ func probeNewOwner(w *walk) {
 		for _, ref := range w.owned() {
 			owner := w.controllerOf(ref)
 			for n := range 2 * poolSize {
-				_, _, other := w.usersObject(n)
-				if owner == nil || other == w.referenceTo(owner) || other.Namespace != ref.Namespace {
+				if _, _, other := w.usersObject(n); owner == nil || other == w.referenceTo(owner) || other.Namespace != ref.Namespace {
 					continue
 				}
-				if what := w.change(ref, func(o *object) string {
+				what := w.change(ref, func(o *object) string {
 					o.SetOwnerReferences(nil)
 					return adopt(w, step{argument: n}, o, nil)
-				}); what != "" {
-					w.tell(user, what)
+				})
+				if w.tell(user, what); what != "" {
 					return true
 				}
 			}
