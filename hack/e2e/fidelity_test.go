@@ -81,9 +81,9 @@ type scenario struct {
 }
 
 // step is a request, or something to wait for.
-type step struct{ label, refused, verb, path, patchType, body string }
+type step struct{ label, refused, verb, path, as, patchType, body string }
 
-var stepPattern = regexp.MustCompile(`^(?:(\w+) = )?(?:REFUSED (\S+) )?([A-Z]+) (\S+)(?: (json|merge|strategic|apply))?(?: (.+))?$`)
+var stepPattern = regexp.MustCompile(`^(?:(\w+) = )?(?:REFUSED (\S+) )?([A-Z]+) (\S+)(?: as (\w+))?(?: (json|merge|strategic|apply))?(?: (.+))?$`)
 
 // readScenarios replaces the texts that are defined, too.
 func readScenarios(t *testing.T, text string) (scenarios []scenario) {
@@ -104,7 +104,7 @@ func readScenarios(t *testing.T, text string) (scenarios []scenario) {
 			texts[name] = text
 		} else if match := stepPattern.FindStringSubmatch(line); match != nil && len(scenarios) > 0 {
 			of := &scenarios[len(scenarios)-1]
-			of.steps = append(of.steps, step{match[1], match[2], match[3], match[4], match[5], match[6]})
+			of.steps = append(of.steps, step{match[1], match[2], match[3], match[4], match[5], match[6], match[7]})
 		} else if line != "" && line[0] != '#' {
 			t.Fatalf("this is no step of a scenario: %s", line)
 		}
@@ -160,7 +160,7 @@ func (s scenario) observe(
 		if resource == nil || !resource.Namespaced || resource.Resource == "events" || watches[path] != nil {
 			continue // Controllers of Kubernetes create events, too.
 		}
-		events, stream := make(chan []seen, 1), c.watch(path+initialEvents)
+		events, stream := make(chan []seen, 1), c.watch(path+initialEvents, "")
 		watches[path] = events
 		go func() {
 			events <- readEvents(stream, func(e seen) bool { return nested(e.object, "metadata", "name") == lastName })
@@ -228,17 +228,17 @@ func (c *observer) take(s step) {
 	case s.verb == "WATCH":
 		number, err := strconv.Atoi(s.body)
 		requireNoError(c.T, err)
-		for _, event := range readEvents(c.watch(path), func(seen) bool { number--; return number == 0 }) {
+		for _, event := range readEvents(c.watch(path, s.as), func(seen) bool { number--; return number == 0 }) {
 			c.responses = append(c.responses, seen{"WATCH " + s.path + ": " + event.what, event.object})
 		}
 	case s.refused != "" && !c.isSimulated: // Reality would do it.
 	case s.refused != "":
-		if code, object := c.do(s.verb, path, s.patchType, body); code != http.StatusNotImplemented ||
+		if code, object := c.do(s.verb, path, s.as, s.patchType, body); code != http.StatusNotImplemented ||
 			!strings.Contains(fmt.Sprint(object["message"]), s.refused) {
 			c.Errorf("%s %s: want code 501 and a message about %s, got %d %s", s.verb, s.path, s.refused, code, object["message"])
 		}
 	default:
-		code, object := c.do(s.verb, path, s.patchType, body)
+		code, object := c.do(s.verb, path, s.as, s.patchType, body)
 		if code < http.StatusBadRequest {
 			c.labelled[s.label] = object
 		}
@@ -277,11 +277,15 @@ var patchTypes = map[string]types.PatchType{
 }
 
 // send makes a request.
-func (c *observer) send(verb, path, patchType string, body []byte) *http.Response {
+func (c *observer) send(verb, path, as, patchType string, body []byte) *http.Response {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.ctx, verb, c.host+path, bytes.NewReader(body))
 	requireNoError(c.T, err)
-	request.Header.Set("Accept", "application/json")
+	accept := "application/json"
+	if as != "" {
+		accept += ";g=meta.k8s.io;v=v1;as=" + as
+	}
+	request.Header.Set("Accept", accept)
 	request.Header.Set("User-Agent", "user/1") // Its first part is the field manager.
 	request.Header.Set("Content-Type", "application/json")
 	if patchType != "" {
@@ -292,9 +296,9 @@ func (c *observer) send(verb, path, patchType string, body []byte) *http.Respons
 	return response
 }
 
-func (c *observer) do(verb, path, patchType string, body []byte) (code int, object map[string]any) {
+func (c *observer) do(verb, path, as, patchType string, body []byte) (code int, object map[string]any) {
 	c.Helper()
-	response := c.send(verb, path, patchType, body)
+	response := c.send(verb, path, as, patchType, body)
 	defer response.Body.Close()
 	raw, err := io.ReadAll(response.Body)
 	requireNoError(c.T, err)
@@ -315,7 +319,7 @@ func (c *observer) wait(path string, fields []byte) (object map[string]any) {
 	// It takes half a minute until the garbage collector knows the resource of a new CRD.
 	eventually(c.T, 3*convergence, func() error {
 		var code int
-		code, object = c.do(http.MethodGet, path, "", nil)
+		code, object = c.do(http.MethodGet, path, "", "", nil)
 		if want == nil && code == http.StatusNotFound {
 			return nil
 		}
@@ -346,10 +350,10 @@ func has(value, want any) bool {
 }
 
 // watch begins a watch.
-func (c *observer) watch(path string) io.ReadCloser {
+func (c *observer) watch(path, as string) io.ReadCloser {
 	c.Helper()
 	for {
-		response := c.send(http.MethodGet, path, "", nil)
+		response := c.send(http.MethodGet, path, as, "", nil)
 		if response.StatusCode == http.StatusOK {
 			return response.Body
 		}
@@ -393,7 +397,7 @@ func (c *observer) createLast(path string) {
 	requireNoError(c.T, json.Unmarshal(c.created[path], &object.Object))
 	object.SetName(lastName)
 	object.SetFinalizers(nil)
-	if code, response := c.do(http.MethodPost, path, "", c.encode(object.Object)); code != http.StatusCreated {
+	if code, response := c.do(http.MethodPost, path, "", "", c.encode(object.Object)); code != http.StatusCreated {
 		c.Fatalf("POST %s: %v", path, response)
 	}
 }

@@ -183,9 +183,9 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 		response.Body = stream()
 		return response, nil
 	case r.created:
-		return respond(httpRequest, http.StatusCreated, c.server.encode(result)), nil
+		return respond(httpRequest, http.StatusCreated, c.server.encodeFor(r, result)), nil
 	}
-	return respond(httpRequest, http.StatusOK, c.server.encode(result)), nil
+	return respond(httpRequest, http.StatusOK, c.server.encodeFor(r, result)), nil
 }
 
 // roundTrip returns an object, a list, or what begins to stream the events of a watch.

@@ -89,9 +89,7 @@ func (r *Request) parseBody(httpRequest *http.Request) (err error) {
 	if accept != "" && !strings.Contains(accept, "json") && !strings.Contains(accept, "*/*") {
 		return StatusError(http.StatusNotAcceptable, "not simulated: responses of type "+accept+"; use application/json")
 	}
-	if r.Verb == "watch" && strings.Contains(accept, "as=PartialObjectMetadata") { // Other responses may have more.
-		return StatusError(http.StatusNotAcceptable, "not simulated: events with metadata alone; use application/json")
-	}
+	r.metadataOnly = wantsMetadata(accept)
 	if httpRequest.Body == nil {
 		return nil
 	}

@@ -31,8 +31,9 @@ type Request struct {
 	Body        []byte // It is JSON.
 	Sent        time.Time
 
-	unvalidated bool
-	created     bool // It has created an object.
+	unvalidated  bool
+	created      bool // It has created an object.
+	metadataOnly bool // The response, or each event, has metadata alone.
 }
 
 // IsWrite reports whether the request changes objects.

@@ -125,7 +125,7 @@ func (c *Connection) await(ctx context.Context, writer io.Writer, r *Request, ch
 // deliver writes an event, and reports whether the client still reads.
 func (c *Connection) deliver(writer io.Writer, r *Request, event Change) bool {
 	c.network.Event(r, event.Type, event.New)
-	_, err := fmt.Fprintf(writer, "{\"type\":%q,\"object\":%s}\n", event.Type, event.raw)
+	_, err := fmt.Fprintf(writer, "{\"type\":%q,\"object\":%s}\n", event.Type, encodeEvent(r, event))
 	return err == nil
 }
 
