@@ -78,14 +78,44 @@ func (w *walk) newInstance() *instance {
 
 // stop stops a process as SIGTERM does or, if it is killed, as SIGKILL does.
 func (i *instance) stop(kill bool) {
-	i.walk.lock.Lock()
-	i.stopped = true
-	i.walk.lock.Unlock()
-	if kill {
-		i.Break()
-		i.walk.recorder.Add(recording.Entry{Kind: recording.Ended, Client: i.name, Text: "killed"})
+	i.onceSynced(func() {
+		i.walk.lock.Lock()
+		i.stopped = true
+		i.walk.lock.Unlock()
+		if kill {
+			i.Break()
+			i.walk.recorder.Add(recording.Entry{Kind: recording.Ended, Client: i.name, Text: "killed"})
+		}
+		i.cancel()
+	})
+}
+
+// onceSynced stops a process at once or, if the program would not end otherwise, as soon as its caches have synced.
+func (i *instance) onceSynced(stop func()) {
+	if !i.walk.SyncsFirst {
+		stop()
+		return
 	}
-	i.cancel()
+	go func() {
+		for !i.hasSynced() {
+			if time.Sleep(pollTime); i.ctx.Err() != nil {
+				return
+			}
+		}
+		stop()
+	}()
+}
+
+// hasSynced reports whether all caches that the process has opened have caught up, long enough for the program to know that.
+func (i *instance) hasSynced() bool {
+	i.walk.lock.Lock()
+	defer i.walk.lock.Unlock()
+	for _, at := range i.caughtUp {
+		if at.IsZero() || time.Since(at) < 2*pollTime {
+			return false
+		}
+	}
+	return len(i.caughtUp) > 0
 }
 
 // keepRunning runs the program, again and again, as the nth replica.

@@ -38,6 +38,8 @@ type Config struct {
 	Instances      int           // how many run: 2 if it is 0
 	Objects        int           // how many objects of each kind users have: 6 if it is 0
 	Serial         bool          // The program has global state: one walk runs at a time.
+	// SyncsFirst says that the program does not end before its caches have synced: no instance is stopped earlier.
+	SyncsFirst bool
 	// Without are the built-in controllers that do not run, because the program is one of them.
 	Without []apiserver.Controller
 	// Validate is what validating webhooks deny, and those rules of CRDs in CEL that are not evaluated. found is nil if the object is to be

@@ -152,10 +152,12 @@ func (w *walk) end() {
 	instances := slices.Clone(w.instances)
 	w.lock.Unlock()
 	for _, i := range instances {
-		if w.isEnded() {
-			i.Break()
-		}
-		i.cancel()
+		i.onceSynced(func() {
+			if w.isEnded() {
+				i.Break()
+			}
+			i.cancel()
+		})
 	}
 	w.running.Wait()
 	w.took = time.Since(w.start)

@@ -20,7 +20,7 @@ const hangTime = 2 * time.Minute
 func (w *walk) watchdog(t *testing.T) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
-		for last := int64(-1); ; {
+		for last := w.moments.Load(); ; {
 			select {
 			case <-stopped:
 				return
@@ -38,6 +38,9 @@ func (w *walk) watchdog(t *testing.T) (stop func()) {
 
 // hangs says why a walk hangs, after what other walks have shown.
 func (w *walk) hangs(test, waiting string) string {
+	if strings.Contains(waiting, "runnableGroup).Start") {
+		waiting += "\nA Manager that is stopped before its caches have synced does not end (controller-runtime#3440): set SyncsFirst"
+	}
 	return fmt.Sprintf("%s\n%s hangs: virtual time does not pass while these goroutines wait for a mutex, or run:\n%s\n%s\n"+
 		"leave it out with: -skip='%s'", w.sums.told(), w.script.name, waiting, w.last(maxStack), exactly(test))
 }

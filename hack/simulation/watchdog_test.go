@@ -37,9 +37,9 @@ func TestWaiting(t *testing.T) {
 func TestHangs(t *testing.T) {
 	w := newWalk(newTestTester(t, Config{}), script{name: "a walk"})
 	w.sums.tell("the story of another walk")
-	got := w.hangs("TestSimulation/probes/an_error", "goroutine 1 [running]")
+	got := w.hangs("TestSimulation/probes/an_error", "goroutine 1 [running]\nmanager.(*runnableGroup).Start.func1()")
 	for _, want := range []string{
-		"the story of another walk", "a walk hangs", "goroutine 1 [running]", "-skip='^TestSimulation$/^probes$/^an_error$'",
+		"the story of another walk", "a walk hangs", "goroutine 1 [running]", "-skip='^TestSimulation$/^probes$/^an_error$'", "set SyncsFirst",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it does not say %s:\n%s", want, got)

@@ -26,7 +26,6 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
 	"github.com/cert-manager/cert-manager/pkg/controller/issuers"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned" // It registers itself.
-	"github.com/cert-manager/cert-manager/pkg/util/feature"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/client-go/rest"
 )
@@ -37,13 +36,7 @@ var certManagerControllers = []string{
 	revisionmanager.ControllerName, trigger.ControllerName, approver.ControllerName, selfsigned.CRControllerName,
 }
 
-func init() {
-	http.DefaultTransport = clusters
-	// Otherwise it asks for the metadata of Secrets alone, which are not simulated.
-	if err := feature.DefaultMutableFeatureGate.Set("SecretsFilteredCaching=false"); err != nil {
-		panic(err)
-	}
-}
+func init() { http.DefaultTransport = clusters }
 
 // CertManagerCRDs returns the files of the CRDs of cert-manager.
 func CertManagerCRDs() (files []string, err error) {
