@@ -106,6 +106,9 @@ func Test(t *testing.T, config Config) {
 		if len(k.unchanged) > 0 {
 			t.Logf("not changed: fields of %s: %s. Users need a value, or another one: add an example that has it", k.Kind.Kind, summarize(k.unchanged))
 		}
+		if k.unused > 0 {
+			t.Logf("not changed: %d fields of %s in parts that no example has", k.unused, k.Kind.Kind)
+		}
 	}
 	name, start := t.Name(), time.Now()
 	t.Run("probes", all.testProbes)

@@ -26,6 +26,7 @@ type userKind struct {
 	leaves    []leaf
 	mutable   []leaf   // the leaves that users change: no rule makes them immutable, and users know another value
 	unchanged []string // the fields that users would change if they knew another value
+	unused    int      // how many are in parts that no example has
 }
 
 // leaf is a field that users change, with its schema.
@@ -64,6 +65,8 @@ func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKin
 		for _, l := range k.leaves {
 			switch {
 			case apiserver.IsImmutable(l.schema):
+			case !k.uses(l.path):
+				k.unused++
 			case k.knowsAnother(l):
 				k.mutable = append(k.mutable, l)
 			default:

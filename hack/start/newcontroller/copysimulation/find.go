@@ -26,8 +26,11 @@ import (
 // manifests are the YAML files of CRDs, and of custom resources, by their paths in a module.
 type manifests struct{ crds, examples []string }
 
-// layouts are where projects have them: those of kubebuilder, and those like the classic sample-controller.
-var layouts = []struct{ crds, examples string }{{"config/crd/bases", "config/samples"}, {"artifacts/examples", "artifacts/examples"}}
+// layouts are where projects have them: those of kubebuilder, those like the classic sample-controller, and a few others.
+var layouts = []struct{ crds, examples string }{
+	{"config/crd/bases", "config/samples"}, {"config/crds/bases", "config/samples"}, {"artifacts/examples", "artifacts/examples"},
+	{"manifests/crds", "examples"}, {"deploy/crds", "deploy/examples"},
+}
 
 // findManifests returns those of the first layout that a module has.
 func findManifests(dir string) (found manifests, err error) {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,6 +166,29 @@ func (r *WidgetReconciler) SetupWithManager(mgr ctrl.Manager) error { return nil
 	} {
 		if !strings.Contains(content, want) {
 			t.Errorf("the test does not have %s:\n%s", want, content)
+		}
+	}
+}
+
+// TestManifests finds the CRD of a project wherever projects have them, and says where it has looked for what it has not found.
+func TestManifests(t *testing.T) {
+	for layout, want := range map[string]string{
+		"config/crds/bases": "CRDs: ../../config/crds/bases/widgets.yaml; examples: none found in config/samples, artifacts/examples, examples, deploy/examples.",
+		"manifests/crds":    "CRDs: ../../manifests/crds/widgets.yaml;",
+		"api/crds":          "CRDs: none found in config/crd/bases, config/crds/bases, artifacts/examples, manifests/crds, deploy/crds;",
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, layout, "widgets.yaml")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(files["artifacts/examples/crd.yaml"]), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		prepared, err := newTest(&module{dir: dir, path: "example.com/widgets"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := prepared.write(dir, &out); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("with %s, it says %s (%v), want %s", layout, out.String(), err, want)
 		}
 	}
 }

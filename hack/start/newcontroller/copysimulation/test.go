@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -100,14 +101,19 @@ func (t *test) write(dir string, out io.Writer) error {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Created %s. CRDs: %s; examples: %s.\n", name, listed(t.CRDs), listed(t.Examples))
+	var crds, examples []string
+	for _, l := range layouts {
+		crds, examples = append(crds, l.crds), append(examples, l.examples)
+	}
+	fmt.Fprintf(out, "Created %s. CRDs: %s; examples: %s.\n", name, listed(t.CRDs, crds), listed(t.Examples, examples))
 	fmt.Fprintln(out, "Complete it where it says so: see docs/reference/simulation.md.")
 	return nil
 }
 
-func listed(names []string) string {
+// listed lists what was found, or where it was not.
+func listed(names, where []string) string {
 	if len(names) == 0 {
-		return "none found"
+		return "none found in " + strings.Join(slices.Compact(where), ", ")
 	}
 	return strings.Join(names, ", ")
 }
