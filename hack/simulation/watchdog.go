@@ -20,17 +20,19 @@ const hangTime = 2 * time.Minute
 func (w *walk) watchdog(t *testing.T) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
-		for last := w.moments.Load(); ; {
+		for last, since := w.moments.Load(), time.Now(); ; {
 			select {
 			case <-stopped:
 				return
-			case <-time.After(hangTime):
+			case <-time.After(hangTime / 10):
 			}
 			now := w.moments.Load()
-			if now == last {
+			if now == last && time.Since(since) > hangTime {
 				panic(w.hangs(t.Name(), strings.Join(waiting(stacks()), "\n\n")))
 			}
-			last = now
+			if now != last {
+				last, since = now, time.Now()
+			}
 		}
 	}()
 	return func() { close(stopped) }
