@@ -94,6 +94,11 @@ type reconcile func(ctx context.Context, k kube, app *App) error
 // managed returns a program that runs a reconciler in a controller-runtime Manager. A change of a child may concern any App: its owner, or
 // one that waits for its name.
 func managed(r reconcile, children ...client.Object) simulation.Program {
+	return prepared(func(ctrl.Manager) error { return nil }, r, children...)
+}
+
+// prepared is managed with a Manager that is prepared before it starts.
+func prepared(prepare func(ctrl.Manager) error, r reconcile, children ...client.Object) simulation.Program {
 	return func(ctx context.Context, restConfig *rest.Config) error {
 		all := runtime.NewScheme()
 		for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, install} {
@@ -107,6 +112,9 @@ func managed(r reconcile, children ...client.Object) simulation.Program {
 			Controller: config.Controller{SkipNameValidation: new(true)}, // Each instance has a controller of this name.
 		})
 		if err != nil {
+			return err
+		}
+		if err := prepare(manager); err != nil {
 			return err
 		}
 		k := kube{manager.GetClient(), manager.GetAPIReader()}

@@ -7,6 +7,10 @@ import (
 	"flag"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"k8s.io/sample-controller/hack/simulation"
 )
 
@@ -47,5 +51,21 @@ func TestMended(t *testing.T) {
 				t.Errorf("in walk %d: %s", found.Walks, found.Story)
 			}
 		})
+	}
+}
+
+// TestIndex walks with a mended controller whose Manager has an index: one that is stopped before its caches have synced never ends.
+func TestIndex(t *testing.T) {
+	config := scylla.configOf(true)
+	config.SyncsFirst = true
+	config.Program = prepared(func(manager ctrl.Manager) error {
+		return manager.GetFieldIndexer().IndexField(t.Context(), &corev1.ConfigMap{}, "type", func(client.Object) []string { return nil })
+	}, scyllaController{mended: true}.reconcile, &corev1.ConfigMap{})
+	found, err := simulation.Find(t, config, scylla.promise, *mended, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != nil {
+		t.Errorf("in walk %d: %s", found.Walks, found.Story)
 	}
 }

@@ -66,7 +66,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, stderr.Bytes())
+		return "", fmt.Errorf("%s\n%s: %w", bytes.TrimSpace(stderr.Bytes()), strings.Join(command.Args, " "), err)
 	}
 	return stdout.String(), nil
 }
