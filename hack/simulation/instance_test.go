@@ -24,11 +24,15 @@ func TestSyncsFirst(t *testing.T) {
 			i.catchesUp(early)
 			i.stop(false)
 			time.Sleep(time.Minute) // By the fake clock of the bubble.
+			i.walk.lock.Lock()
 			if goesOn := i.ctx.Err() == nil; goesOn != syncsFirst || i.stopped == syncsFirst {
 				t.Errorf("SyncsFirst %t: before its caches have synced, it goes on: %t", syncsFirst, goesOn)
 			}
 			i.catchesUp(late)
+			i.walk.lock.Unlock()
 			time.Sleep(time.Second)
+			i.walk.lock.Lock()
+			defer i.walk.lock.Unlock()
 			if i.ctx.Err() == nil || !i.stopped {
 				t.Errorf("SyncsFirst %t: it goes on", syncsFirst)
 			}
