@@ -39,14 +39,10 @@ func judgeReason(w simulation.Write) error {
 		return fmt.Errorf("it is Stalled with %v, and Ready with %v", stalled, ready)
 	}
 	seen, isCertain := w.Seen(deployments, foo.Namespace, foo.Spec.DeploymentName)
-	switch last := readyOf(w.Old); {
-	case ready.Reason != "DeploymentOverridden":
-	case last.Reason == ready.Reason && last.ObservedGeneration == ready.ObservedGeneration:
-		if ready.Message != last.Message {
-			return fmt.Errorf("it says %s, and said %s before", ready.Message, last.Message) // What is undone differs each time.
-		}
-	case isCertain && (seen == nil) != strings.HasSuffix(ready.Message, ": desired, found nothing"):
-		return fmt.Errorf("it says %s; a Deployment was found: %t", ready.Message, seen != nil)
+	last, saysGone := readyOf(w.Old), strings.HasSuffix(ready.Message, ": desired, found nothing")
+	repeats := last.Reason == ready.Reason && last.ObservedGeneration == ready.ObservedGeneration // What is undone differs each time.
+	if ready.Reason == "DeploymentOverridden" && (repeats && ready.Message != last.Message || !repeats && isCertain && saysGone != (seen == nil)) {
+		return fmt.Errorf("it says %s, and said %s before; a Deployment was found: %t", ready.Message, last.Message, seen != nil)
 	}
 	if !isCertain || !slices.Contains(ofDeployment, ready.Reason) {
 		return nil
