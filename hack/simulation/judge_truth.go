@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -138,6 +140,11 @@ func (i *instance) isOutdated(r *request) bool {
 		return found != nil
 	case found == nil:
 		return true
+	case r.Verb == "delete":
+		var options metav1.DeleteOptions
+		err := json.Unmarshal(r.Body, &options)
+		p := options.Preconditions
+		return err == nil && p != nil && p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion()
 	}
 	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
 }

@@ -210,6 +210,26 @@ func TestRefusedForOlderSpec(t *testing.T) {
 	}
 }
 
+// TestRefusedDeletion has a deletion refused of an object that may have changed since it was seen: it would have failed then.
+func TestRefusedDeletion(t *testing.T) {
+	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
+	for body, counts := range map[string]bool{
+		`{"preconditions":{"resourceVersion":"1"}}`: true, `{"preconditions":{"resourceVersion":"0"}}`: false, `{}`: true,
+	} {
+		w := newWalk(newTestTester(t, Config{}), script{})
+		o := newUnstructured("v1", "ConfigMap", "a")
+		o.SetResourceVersion("1")
+		w.objects[ref] = o
+		i := &instance{walk: w, knowledge: newKnowledge()}
+		r := newRequestFor(ref, "delete")
+		r.Body = []byte(body)
+		i.recordResponse(&request{Request: r, ref: ref, about: "widgets a"}, apiserver.StatusError(http.StatusForbidden, "exceeded quota"))
+		if _, got := w.refused["widgets a"]; got != counts {
+			t.Errorf("with %s, it counts as refused: %t, want %t", body, got, counts)
+		}
+	}
+}
+
 // TestSeen has an instance learn of an object in several ways, and judges whether a later write certainly used that, if it is for another one.
 func TestSeen(t *testing.T) {
 	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
