@@ -142,9 +142,11 @@ func (i *instance) isOutdated(r *request) bool {
 		return true
 	case r.Verb == "delete":
 		var options metav1.DeleteOptions
-		err := json.Unmarshal(r.Body, &options)
-		p := options.Preconditions
-		return err == nil && p != nil && p.ResourceVersion != nil && *p.ResourceVersion != found.GetResourceVersion()
+		if json.Unmarshal(r.Body, &options) != nil || options.Preconditions == nil {
+			return false
+		}
+		uid, version := options.Preconditions.UID, options.Preconditions.ResourceVersion
+		return uid != nil && *uid != found.GetUID() || version != nil && *version != found.GetResourceVersion()
 	}
 	return r.body != nil && !slices.Contains([]string{"", found.GetResourceVersion()}, r.body.GetResourceVersion())
 }

@@ -215,9 +215,11 @@ func TestRefusedDeletion(t *testing.T) {
 	ref := reference{schema.GroupResource{Resource: "configmaps"}, types.NamespacedName{Namespace: "default", Name: "a"}}
 	for body, counts := range map[string]bool{
 		`{"preconditions":{"resourceVersion":"1"}}`: true, `{"preconditions":{"resourceVersion":"0"}}`: false, `{}`: true,
+		`{"preconditions":{"uid":"1"}}`: true, `{"preconditions":{"uid":"0"}}`: false, "": true,
 	} {
 		w := newWalk(newTestTester(t, Config{}), script{})
 		o := newUnstructured("v1", "ConfigMap", "a")
+		o.SetUID("1")
 		o.SetResourceVersion("1")
 		w.objects[ref] = o
 		i := &instance{walk: w, knowledge: newKnowledge()}

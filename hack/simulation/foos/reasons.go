@@ -40,7 +40,7 @@ func judgeReason(w simulation.Write) error {
 	}
 	seen, isCertain := w.Seen(deployments, foo.Namespace, foo.Spec.DeploymentName)
 	last, saysGone := readyOf(w.Old), strings.HasSuffix(ready.Message, ": desired, found nothing")
-	repeats := last.Reason == ready.Reason && last.ObservedGeneration == ready.ObservedGeneration // What is undone differs each time.
+	repeats := last.Reason == ready.Reason && last.ObservedGeneration == ready.ObservedGeneration // Its text stays, although what is undone differs.
 	if ready.Reason == "DeploymentOverridden" && (repeats && ready.Message != last.Message || !repeats && isCertain && saysGone != (seen == nil)) {
 		return fmt.Errorf("it says %s, and said %s before; a Deployment was found: %t", ready.Message, last.Message, seen != nil)
 	}
