@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,10 +33,10 @@ type widgetController struct {
 	widgetStore         cache.Store
 	configMapStore      cache.Store
 	queue               workqueue.TypedRateLimitingInterface[string]
+	order               workqueue.Queue[string] // of the queue: first in, first out if it is nil
 
 	resync                                   time.Duration
-	delay                                    time.Duration // after which it looks at changes
-	byName                                   bool          // It takes what belongs to a former Widget of the same name for its own.
+	byName                                   bool // It takes what belongs to a former Widget of the same name for its own.
 	elects, writesAsStandby, ignoresDeletion bool
 	releases                                 bool // It releases the Lease when it is terminated, whatever runs.
 	lingers                                  time.Duration
@@ -44,7 +45,8 @@ type widgetController struct {
 	syncContent                              func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error)
 	retry                                    func(c *widgetController, key string)
 	forget                                   func(c *widgetController, key string)
-	onDeletion                               func(c *widgetController, obj any)
+	onAddition, onDeletion                   func(c *widgetController, obj any)
+	onChange                                 func(c *widgetController, old, obj any)
 }
 
 // newWidgetController returns a controller that is right, but for what change does.
@@ -56,7 +58,7 @@ func newWidgetController(change func(c *widgetController)) Program {
 			resync: 4 * time.Minute, syncStatus: (*widgetController).reportReady, syncContent: (*widgetController).createOrUpdate,
 			retry:      func(c *widgetController, key string) { c.queue.AddRateLimited(key) },
 			forget:     func(c *widgetController, key string) { c.queue.Forget(key) },
-			onDeletion: (*widgetController).enqueue,
+			onAddition: (*widgetController).enqueue, onChange: (*widgetController).enqueueChange, onDeletion: (*widgetController).enqueue,
 		}
 		if change != nil {
 			change(c)
@@ -68,10 +70,13 @@ func newWidgetController(change func(c *widgetController)) Program {
 func (c *widgetController) run(ctx context.Context, config *rest.Config, client dynamic.Interface) error {
 	defer func() { time.Sleep(c.lingers) }()
 	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, c.resync)
-	c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
+			workqueue.TypedDelayingQueueConfig[string]{Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: c.order})})})
 	context.AfterFunc(ctx, c.queue.ShutDown)
 	handler := cache.ResourceEventHandlerFuncs{
-		AddFunc: c.enqueue, UpdateFunc: c.enqueueChange, DeleteFunc: func(obj any) { c.onDeletion(c, obj) },
+		AddFunc: func(obj any) { c.onAddition(c, obj) }, UpdateFunc: func(old, obj any) { c.onChange(c, old, obj) },
+		DeleteFunc: func(obj any) { c.onDeletion(c, obj) },
 	}
 	var synced []cache.InformerSynced
 	for _, resource := range []schema.GroupVersionResource{widgets, configMaps} {
@@ -99,15 +104,30 @@ func (c *widgetController) run(ctx context.Context, config *rest.Config, client 
 
 // enqueueChange does not enqueue a change of the status of a Widget. A resync has the same object twice.
 func (c *widgetController) enqueueChange(old, obj any) {
-	if c.delay > 0 {
-		c.queue.AddAfter(obj.(*object).GetName(), c.delay)
-		return
-	}
 	before, after := old.(*object), obj.(*object)
 	isSame := before.GetResourceVersion() == after.GetResourceVersion()
 	if isSame || after.GetKind() != "Widget" || before.GetGeneration() != after.GetGeneration() {
 		c.enqueue(obj)
 	}
+}
+
+// stack is the order of a queue that hands out first what was added last.
+type stack []string
+
+func (s *stack) Push(item string) { *s = append(*s, item) }
+func (s *stack) Len() int         { return len(*s) }
+func (s *stack) Touch(item string) {
+	*s = append(slices.DeleteFunc(*s, func(other string) bool { return other == item }), item)
+}
+func (s *stack) Pop() string {
+	last := len(*s) - 1
+	defer func() { *s = (*s)[:last] }()
+	return (*s)[last]
+}
+
+// enqueueLate enqueues what was changed a minute later.
+func (c *widgetController) enqueueLate(_, obj any) {
+	c.queue.AddAfter(obj.(*object).GetName(), time.Minute)
 }
 
 func (c *widgetController) enqueue(obj any) {

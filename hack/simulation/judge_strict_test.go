@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +22,7 @@ func TestSecondCreation(t *testing.T) {
 // TestTakenBack has a controller correct each change after a minute, also after users have taken changes back.
 func TestTakenBack(t *testing.T) {
 	s := script{steps: steps(t, "create"), probes: probeOf("changes that users take back")}
-	testBroken(t, FreshPause, func(c *widgetController) { c.delay = time.Minute }, s)
+	testBroken(t, FreshPause, func(c *widgetController) { c.onChange = (*widgetController).enqueueLate }, s)
 }
 
 // TestIsForAnotherOwner judges requests for a ConfigMap, of whose name one was created for Widget a before, and is now controlled by Widget b.

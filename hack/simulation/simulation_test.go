@@ -168,10 +168,10 @@ func TestBrokenPromises(t *testing.T) {
 		Restored: {func(c *widgetController) { c.resync = 0 },
 			script{steps: create, probes: probeOf("a status that another client removes")}},
 		NotLast: {nil, script{steps: create, probes: probeOf("many objects, then one change")}},
-		NewSpec: {func(c *widgetController) { c.delay = time.Minute },
+		NewSpec: {func(c *widgetController) { c.onChange = (*widgetController).enqueueLate },
 			script{steps: create, probes: probeOf("changes that are refused, and then a new spec")}},
 		FreshSpec: {nil, script{steps: create, probes: probeOf("changes that fail, and then a new spec")}},
-		FreshPause: {func(c *widgetController) { c.delay = time.Minute },
+		FreshPause: {func(c *widgetController) { c.onChange = (*widgetController).enqueueLate },
 			script{steps: create, probes: probeOf("an hour of undone writes")}},
 		Unseen: {nil, script{steps: create, probes: probeOf("a creation that no watch sees")}},
 		FreshOwners: {func(c *widgetController) {
@@ -214,6 +214,30 @@ func TestBrokenPromises(t *testing.T) {
 			testBroken(t, promise, test.change, test.script)
 		})
 	}
+}
+
+// TestNewOwner has a controller that does not look at what gets another controller.
+func TestNewOwner(t *testing.T) {
+	create := steps(t, "create", "create")
+	create[1].target = 1
+	testBroken(t, NoResync, func(c *widgetController) {
+		c.onChange = func(c *widgetController, old, obj any) {
+			before, after := metav1.GetControllerOf(old.(*object)), metav1.GetControllerOf(obj.(*object))
+			if before == nil || before.UID == after.UID {
+				c.enqueueChange(old, obj)
+			}
+		}
+	}, script{steps: create, probes: probeOf("an object that gets another controller")})
+}
+
+// TestNewObject has a controller that looks at new objects late, and otherwise first at what has come last.
+func TestNewObject(t *testing.T) {
+	testBroken(t, NotLast, func(c *widgetController) {
+		c.order = &stack{}
+		c.onAddition = func(c *widgetController, obj any) {
+			c.queue.AddAfter(obj.(*object).GetName(), 20*time.Second)
+		}
+	}, script{steps: steps(t, "create"), probes: probeOf("many objects, then one change")})
 }
 
 // TestEndedProbes has a probe of an hour broken off: virtual time does not pass any more.
