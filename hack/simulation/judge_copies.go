@@ -97,9 +97,10 @@ func numbersOf(o *object) map[string]int64 {
 	return numbers
 }
 
-// findCopies returns what is a copy in all observations. One that has always been the same number may be a coincidence.
+// findCopies returns what is a copy in all observations, and whether that is of what has the name that the object gives. One that has always been
+// the same number may be a coincidence.
 func (w *walk) findCopies(observations []observation) map[copied]bool {
-	seen, refuted := map[copied]map[int64]bool{}, map[copied]bool{}
+	seen, refuted, unnamed := map[copied]map[int64]bool{}, map[copied]bool{}, map[copied]bool{}
 	for _, s := range observations {
 		from, to := w.referenceTo(s.object).GroupResource, w.referenceTo(s.its[0]).GroupResource
 		theirs := numbersOf(s.its[0])
@@ -111,30 +112,34 @@ func (w *walk) findCopies(observations []observation) map[copied]bool {
 				}
 				seen[c][n] = true
 				refuted[c] = refuted[c] || n != m
+				unnamed[c] = unnamed[c] || !w.isNamed(s.object, s.its[0])
 			}
 		}
 	}
 	copies := map[copied]bool{}
 	for c, values := range seen {
 		if !refuted[c] && len(values) > 1 {
-			copies[c] = true
+			copies[c] = !unnamed[c]
 		}
 	}
 	return copies
 }
 
-// wrongCopy returns a number in the status of an observation that is a copy of nothing that it may be a copy of.
+// wrongCopy returns a number in the status of an observation that is a copy of nothing that it may be a copy of. If there is nothing, or nothing
+// of the name that the object gives, it may be 0.
 func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v int64) {
 	from := w.referenceTo(s.object).GroupResource
 	for name, n := range numbersOf(s.object) {
 		isCopy, isRight := false, false
-		for c := range copies {
+		for c, isNamed := range copies {
 			if c.from != (fieldOf{from, name}) {
 				continue
 			}
 			isCopy = true
 			its := slices.DeleteFunc(slices.Clone(s.its), func(o *object) bool { return w.referenceTo(o).GroupResource != c.to.GroupResource })
-			isRight = isRight || n == 0 && !slices.ContainsFunc(its, func(o *object) bool { return o.GetDeletionTimestamp() == nil }) // What goes counts as gone.
+			isRight = isRight || n == 0 && !slices.ContainsFunc(its, func(o *object) bool {
+				return o.GetDeletionTimestamp() == nil && (!isNamed || w.isNamed(s.object, o)) // What goes counts as gone.
+			})
 			for _, o := range its {
 				m, ok := numbersOf(o)[c.to.name]
 				isRight = isRight || m == n || !ok && n == 0
@@ -145,4 +150,16 @@ func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v 
 		}
 	}
 	return "", 0
+}
+
+// isNamed reports whether a user's object has the name of another one in a field.
+func (w *walk) isNamed(o, other *object) bool {
+	for _, k := range w.kinds {
+		for _, l := range k.leaves {
+			if k.Resource == w.registry.ForKind(o.GroupVersionKind().GroupKind()) && k.isName(l) && text(o, l.path...) == other.GetName() {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -31,7 +31,7 @@ func TestWrongCopy(t *testing.T) {
 	w.server = apiserver.New(w.registry, apiserver.Options{})
 	copies := map[copied]bool{{
 		fieldOf{w.referenceTo(owner(0)).GroupResource, "status.replicas"}, fieldOf{w.referenceTo(deployment(0, false)).GroupResource, "status.replicas"},
-	}: true}
+	}: false}
 	for name, test := range map[string]struct {
 		reported int64
 		its      []*object

@@ -441,7 +441,7 @@ func TestCopies(t *testing.T) {
 	copies := w.findCopies([]observation{newObservation(2, 2), newObservation(3, 3)})
 	want := map[copied]bool{{
 		fieldOf{widgets.GroupResource(), "status.size"}, fieldOf{appsv1.Resource("deployments"), "status.replicas"},
-	}: true}
+	}: false}
 	if !reflect.DeepEqual(copies, want) {
 		t.Errorf("findCopies() = %v, want %v", copies, want)
 	}
@@ -450,6 +450,23 @@ func TestCopies(t *testing.T) {
 	}
 	if name, n := w.wrongCopy(newObservation(4, 5), copies); name != "status.size" || n != 4 {
 		t.Errorf("wrongCopy() = %q, %d", name, n)
+	}
+	if name, _ := w.wrongCopy(newObservation(0, 4), copies); name == "" {
+		t.Error("0 is not said to be wrong")
+	}
+	w.kinds[0].leaves = append(w.kinds[0].leaves, leaf{path: []string{"spec", "deploymentName"}, schema: map[string]any{"type": "string"}})
+	setField(w.kinds[0].examples[0], "example", "spec", "deploymentName")
+	give := func(s observation, desired, name string) observation {
+		setField(s.object, desired, "spec", "deploymentName")
+		s.its[0].SetName(name)
+		return s
+	}
+	copies = w.findCopies([]observation{give(newObservation(2, 2), "a", "a"), give(newObservation(3, 3), "b", "b")})
+	if name, _ := w.wrongCopy(give(newObservation(0, 4), "a", "a"), copies); name == "" {
+		t.Error("0 is not said to be wrong, although there is one of the desired name")
+	}
+	if name, _ := w.wrongCopy(give(newObservation(0, 4), "a", "b"), copies); name != "" {
+		t.Error("0 is said to be wrong, although there is none of the desired name")
 	}
 }
 
