@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -20,18 +21,21 @@ const hangTime = 2 * time.Minute
 func (w *walk) watchdog(t *testing.T) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
+		isTold := false
 		for last, since := w.moments.Load(), time.Now(); ; {
 			select {
 			case <-stopped:
 				return
 			case <-time.After(hangTime / 10):
 			}
-			now := w.moments.Load()
-			if now == last && time.Since(since) > hangTime {
+			switch now := w.moments.Load(); {
+			case now != last:
+				last, since, isTold = now, time.Now(), false
+			case time.Since(since) > hangTime:
 				panic(w.hangs(t.Name(), strings.Join(waiting(stacks()), "\n\n")))
-			}
-			if now != last {
-				last, since = now, time.Now()
+			case time.Since(since) > hangTime/6 && !isTold:
+				isTold = true
+				fmt.Fprintf(os.Stderr, "%s: virtual time stands still; if it does so for %s, the test ends, and says why\n", t.Name(), hangTime)
 			}
 		}
 	}()
