@@ -5,8 +5,11 @@ package simulation
 
 import (
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -23,6 +26,23 @@ func TestSecondCreation(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	s := script{steps: steps(t, "create"), probes: probeOf("changes that users take back")}
 	testBroken(t, FreshPause, func(c *widgetController) { c.onChange = (*widgetController).enqueueLate }, s)
+}
+
+// TestRejectedCorrections has the same controller write what is rejected, so that it may take its time.
+func TestRejectedCorrections(t *testing.T) {
+	all := newTestTester(t, Config{Strict: strictPromises, Program: newWidgetController(func(c *widgetController) { c.onChange = (*widgetController).enqueueLate })})
+	w := all.newTrial(Trial{Run: func(w *Walk) {
+		ref := Refer(configMaps.GroupResource(), metav1.NamespaceDefault, "widget-0")
+		w.walk.takeSteps()
+		w.Reject("ConfigMaps are invalid", time.Hour, apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, ref.Name, nil),
+			func(r *apiserver.Request) bool { return r.Verb == "update" && r.Resource == ref.GroupResource })
+		w.walk.judgeQuiet(ref)
+	}})
+	w.script.steps = steps(t, "create")
+	w.inBubble(t)
+	if broken := w.broken[FreshPause]; broken != nil || len(w.rejected) == 0 {
+		t.Errorf("%v\n%s", broken, join(w.lines))
+	}
 }
 
 // TestIsForAnotherOwner judges requests for a ConfigMap, of whose name one was created for Widget a before, and is now controlled by Widget b.

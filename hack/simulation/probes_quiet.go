@@ -32,17 +32,18 @@ func probeTakenBack(w *walk) {
 	w.judgeQuiet(refs[0])
 }
 
-// judgeQuiet judges how soon changes are corrected after a quiet time: at once, and soon again.
+// judgeQuiet judges how soon changes are corrected after a quiet time: at once, and soon again, unless what the program writes is rejected.
 func (w *walk) judgeQuiet(ref reference) {
+	corrects := func(r *request) bool { return w.isCorrection(r) && r.ref == ref }
 	for range 2 {
 		since := time.Now()
 		w.changeOwned(ref)
 		w.sleep(soonTime)
-		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+		if made := w.requested(since, corrects); len(made) > 0 {
 			continue
 		}
 		w.sleep(maxRetryDelay)
-		if made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == ref }); len(made) > 0 {
+		if made := w.requested(since, corrects); len(made) > 0 {
 			w.violated(FreshPause, "%s later, %s: %s", made[0].Sent.Sub(since), made[0].Client, made[0])
 		}
 		return
