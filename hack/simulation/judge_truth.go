@@ -129,13 +129,13 @@ func (i *instance) recordResponse(r *request, err error) {
 // isDenied reports whether an admission webhook has denied a write, with any code.
 func isDenied(err error) bool { return strings.HasPrefix(err.Error(), "admission webhook ") }
 
-// isOutdated reports whether a write would have failed if it had not been refused, or is of no use any more: it creates what exists, changes what
-// is gone or has changed, or is for an older spec. The lock is held.
-func (i *instance) isOutdated(r *request) bool {
-	found := i.walk.objects[r.ref]
+// isOutdated reports whether a write would have failed if it had not been refused, or is for an older spec. The lock is held.
+func (i *instance) isOutdated(r *request) bool { return i.isForOlderSpec(r) || i.walk.isInVain(r) }
+
+// isInVain reports whether a write fails in any case: it creates what exists, or changes what is gone or has changed. The lock is held.
+func (w *walk) isInVain(r *request) bool {
+	found := w.objects[r.ref]
 	switch {
-	case i.isForOlderSpec(r):
-		return true
 	case r.Verb == "create":
 		return found != nil
 	case found == nil:

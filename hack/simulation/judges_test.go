@@ -54,6 +54,26 @@ func TestWrongCopy(t *testing.T) {
 	}
 }
 
+// TestKnownOwnership judges a patch of a ConfigMap that belongs to others, as a read has shown before. A precondition makes it fail.
+func TestKnownOwnership(t *testing.T) {
+	for version, isBroken := range map[string]bool{"": true, "9": true, "7": false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{}), script{})
+			i := &instance{walk: w, name: "instance-1", knowledge: newKnowledge()}
+			theirs, patch := newUnstructured("v1", "ConfigMap", "a"), newUnstructured("v1", "ConfigMap", "a")
+			theirs.SetResourceVersion("9")
+			patch.SetResourceVersion(version)
+			ref := Refer(configMaps.GroupResource(), "default", "a")
+			w.objects[ref], i.objects[ref] = theirs, known{object: theirs, since: time.Now(), isRead: true}
+			time.Sleep(time.Second) // By the fake clock of the bubble.
+			i.judgeOwnership(&request{Request: &apiserver.Request{Verb: "patch", Resource: ref.GroupResource}, ref: ref, body: patch, decided: time.Now()})
+			if got := w.broken[OwnObjects] != nil; got != isBroken {
+				t.Errorf("with the resourceVersion %q: it is broken: %t", version, got)
+			}
+		})
+	}
+}
+
 // TestRivals has an instance write the status of a Widget: while another one leads, too, that one may report it at the next resync.
 func TestRivals(t *testing.T) {
 	all := newTestTester(t, Config{Resync: time.Hour, Strict: []Promise{Unseen}})
