@@ -9,15 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -184,34 +181,29 @@ func (o *Owned[T]) patch(ctx context.Context, foo *samplev1alpha1.Foo, d Differe
 // mergePatch returns the strategic merge patch from found to desired. It carries the resourceVersion of found as a
 // precondition. What is equal is left out: a list whose items lack their merge key could not be compared.
 func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
-	from, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
-	if err != nil {
+	before, after := reflect.New(reflect.TypeFor[T]().Elem()), reflect.New(reflect.TypeFor[T]().Elem())
+	setDifferences(before.Elem(), after.Elem(), reflect.ValueOf(found).Elem(), reflect.ValueOf(desired).Elem(), 2)
+	after.Interface().(T).SetResourceVersion(found.GetResourceVersion())
+	from, err := json.Marshal(before.Interface())
+	to, toErr := json.Marshal(after.Interface())
+	if err := cmp.Or(err, toErr); err != nil {
 		return nil, err
 	}
-	to, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
-	if err != nil {
-		return nil, err
+	return strategicpatch.CreateTwoWayMergePatch(from, to, found)
+}
+
+// setDifferences sets the fields in which two structs differ and, to a depth, of those that are structs only what differs.
+func setDifferences(before, after, found, desired reflect.Value, depth int) {
+	for i := range found.NumField() {
+		switch a, b := found.Field(i), desired.Field(i); {
+		case reflect.DeepEqual(a.Interface(), b.Interface()):
+		case depth > 1 && a.Kind() == reflect.Struct:
+			setDifferences(before.Field(i), after.Field(i), a, b, depth-1)
+		default:
+			before.Field(i).Set(a)
+			after.Field(i).Set(b)
+		}
 	}
-	for part := range to { // metadata, spec, status
-		before, _ := from[part].(map[string]any)
-		after, _ := to[part].(map[string]any)
-		maps.DeleteFunc(after, func(field string, value any) bool {
-			isEqual := reflect.DeepEqual(before[field], value)
-			if isEqual {
-				delete(before, field)
-			}
-			return isEqual
-		})
-	}
-	unstructured.RemoveNestedField(from, "metadata", "resourceVersion")
-	if err := unstructured.SetNestedField(to, found.GetResourceVersion(), "metadata", "resourceVersion"); err != nil {
-		return nil, err
-	}
-	patch, err := strategicpatch.CreateTwoWayMergeMapPatch(from, to, found)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(patch)
 }
 
 // Prune deletes the objects of a Foo that the object of a sync's result supersedes, once that can take over, and returns
@@ -275,10 +267,9 @@ func (o *Owned[T]) Delete(
 			"current", klog.KObj(live))
 		done = "Deleted superseded "
 	}
-	uid, resourceVersion := object.GetUID(), object.GetResourceVersion()
-	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &resourceVersion},
-	})
+	err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion()),
+	}})
 	return o.answered(ctx, foo, done, object, none, err)
 }
 
@@ -326,7 +317,7 @@ func (o *Owned[T]) untilHeld(foo *samplev1alpha1.Foo, left Differences[T]) Stall
 		return o.overridden(foo, left, last.remaining())
 	}
 	if untilHeld := o.pacer.found(key); untilHeld > 0 {
-		return o.overridden(foo, left, untilHeld)
+		return o.overridden(foo, Differences[T]{}, untilHeld)
 	}
 	return StalledError{}
 }

@@ -103,11 +103,11 @@ func TestMergePatch(t *testing.T) {
 
 // Nobody can compare a list whose items lack their merge key. So it is left out unless it is what differs.
 func TestMergePatchOfListWithoutMergeKeys(t *testing.T) {
-	found := &appsv1.Deployment{}
+	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	found.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{}}
 	desired := found.DeepCopy()
 	desired.Spec.Replicas = new(int32(2))
-	if patch, err := mergePatch(found, desired); err != nil || string(patch) != `{"metadata":{"resourceVersion":""},"spec":{"replicas":2}}` {
+	if patch, err := mergePatch(found, desired); err != nil || string(patch) != `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}` {
 		t.Errorf("mergePatch() = %s and error %v", patch, err)
 	}
 }
