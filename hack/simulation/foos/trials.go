@@ -238,6 +238,13 @@ var Trials = []simulation.Trial{
 		w.Sleep(cacheSyncTimeout)
 		w.expectRestart(2 * cacheSyncTimeout)
 	}),
+	// The Lease is released: the next process need not wait until it expires.
+	trial("a termination", func(w walk) {
+		w.createAndReconcile(1)
+		w.Terminate(w.Instance(0))
+		w.scale(0, 3)
+		w.Expect(5*soon, "the next process does not lead", func() bool { return number(w.deployment(0), "spec", "replicas") == 3 })
+	}),
 	// There are no more requests an hour at its end than at its beginning.
 	trial("a working day", func(w walk) {
 		w.create(0, 0, 1)
