@@ -64,7 +64,8 @@ func (i *instance) judgeOwnership(r *request) {
 	k, isKnown := i.objects[r.ref]
 	switch {
 	case i.walk.isUsers(r.Resource):
-		if r.Verb == "delete" || r.Verb == "deletecollection" {
+		found := i.walk.objects[r.ref]
+		if isTheirs := found == nil || i.walk.isUsersOwn(found); isTheirs && (r.Verb == "delete" || r.Verb == "deletecollection") {
 			i.walk.violated(OwnObjects, "%s deletes what a user has created: %s", i.name, r)
 		}
 	case isKnown && !k.gone && k.before(r) && !i.walk.isOwn(k.object) && !i.walk.isInVain(r):

@@ -114,7 +114,7 @@ func (i *instance) recordResponse(r *request, err error) {
 	if !r.IsWrite() || !isWork(r.Resource) || r.Subresource != "" {
 		return
 	}
-	if err == nil || apierrors.IsInvalid(err) {
+	if err == nil || apierrors.IsInvalid(err) || isDenied(err) {
 		w.rejected[r.about] = err != nil
 	}
 	switch status, isStatus := err.(apierrors.APIStatus); {

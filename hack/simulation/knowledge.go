@@ -6,7 +6,9 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -140,6 +142,9 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		q.decided = i.waiting.since
 	}
 	for about, last := range i.answered {
+		if last.at.Equal(r.Sent) && last.due.After(q.due) && !i.walk.isAboutUsers(about) {
+			q.due = last.due // What belongs to nobody was read for this one.
+		}
 		// What the response was about is what this one is sent for. Others may have taken its object away meanwhile.
 		if last.at.Equal(r.Sent) && (about == q.about || q.about == q.ref.String() && !i.walk.isUsers(r.Resource)) {
 			if last.decided.Before(q.decided) {
@@ -157,6 +162,11 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		}
 	}
 	return q
+}
+
+// isAboutUsers reports whether a request is about an object of a kind that users create.
+func (w *walk) isAboutUsers(about string) bool {
+	return slices.ContainsFunc(w.kinds, func(k *userKind) bool { return strings.HasPrefix(about, k.Resource.Resource+" ") })
 }
 
 const (

@@ -6,6 +6,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func (w *walk) inOrder(all []*object) (order []*object) {
 		for _, ref := range o.GetOwnerReferences() {
 			owning[ref.UID] = -1
 		}
-		if w.isUsers(w.referenceTo(o).GroupResource) {
+		if w.isUsers(w.referenceTo(o).GroupResource) && !w.hasCreated(o.GetUID()) {
 			order = append(order, o)
 		}
 	}
@@ -84,14 +85,18 @@ func (w *walk) freshCluster(all, order []*object) *walk {
 		isOwned := slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] })
 		created := w.created[o.GetUID()]
 		isTheirs := created != nil && len(created.GetOwnerReferences()) == 0
-		return !w.isUsers(w.referenceTo(o).GroupResource) && !isOwned && !isTheirs
+		return !w.isUsersOwn(o) && !isTheirs && (!isOwned || created == nil && w.given(o) != nil)
 	}
 	w.lock.Lock()
 	others := slices.DeleteFunc(slices.Clone(all), func(o *object) bool { return !isOthers(o) })
 	w.lock.Unlock()
 	fresh.begin(1, func() { // A program may read them when it starts.
 		for _, o := range others {
-			fresh.create(asNew(o))
+			created := asNew(o)
+			if example := w.given(o); example != nil && example.Object["status"] != nil {
+				created.Object["status"] = o.DeepCopy().Object["status"]
+			}
+			_ = fresh.createWithStatus(created) // What admission denies by now is absent.
 		}
 	})
 	defer fresh.end()
@@ -178,9 +183,12 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	all := Cluster{w}.filter(func(reference, *object) bool { return true })
 	for _, o := range all {
 		byUID[o.GetUID()] = o
+	}
+	byLength := slices.SortedFunc(slices.Values(all), func(a, b *object) int { return len(b.GetName()) - len(a.GetName()) }) // One name may begin another.
+	for _, o := range byLength {
 		replaced = append(replaced, string(o.GetUID()), "<UID of "+nameOfOwner(o)+">")
-		if generated := o.GetGenerateName(); generated != "" {
-			replaced = append(replaced, o.GetName(), generated+"*")
+		if name := endName(o, byUID); name != o.GetName() {
+			replaced = append(replaced, o.GetName(), name)
 		}
 		address, of := text(o, "spec", "clusterIP"), w.referenceTo(o).GroupResource
 		if of == services && address != "" && address != corev1.ClusterIPNone && !set[fieldOf{of, "spec.clusterIP"}] {
@@ -201,18 +209,38 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 		for _, f := range w.comparedFields(normal, set) {
 			its.fields[f.name] = chosen.Replace(f.text())
 		}
-		state[w.endKey(o, state)] = its
+		state[w.endKey(o, chosen, state)] = its
 	}
 	return state
 }
 
-// endKey returns what identifies an object in clusters in which generated names differ.
-func (w *walk) endKey(o *object, state map[string]end) string {
-	ref := w.referenceTo(o)
-	first := fmt.Sprintf("%s %s/%s", ref.Resource, ref.Namespace, ref.Name)
+// suffix is the end of a name that k8s.io/apimachinery/pkg/util/rand has generated.
+var suffix = regexp.MustCompile("-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+
+// endName returns the name of an object with an asterisk for each random end: its own, and that of the owner with whose name it begins. A program
+// may generate names itself, of those of owners.
+func endName(o *object, byUID map[types.UID]*object) string {
+	name := o.GetName()
 	if generated := o.GetGenerateName(); generated != "" {
-		first = fmt.Sprintf("%s %s/%s*", ref.Resource, ref.Namespace, generated)
+		name = generated + "*"
 	}
+	var owner *object
+	for _, ref := range o.GetOwnerReferences() {
+		other := byUID[ref.UID]
+		if other != nil && other != o && strings.HasPrefix(name, other.GetName()) && (owner == nil || len(other.GetName()) > len(owner.GetName())) {
+			owner = other
+		}
+	}
+	if owner == nil {
+		return name
+	}
+	return endName(owner, byUID) + suffix.ReplaceAllString(name[len(owner.GetName()):], "-*")
+}
+
+// endKey returns what identifies an object in clusters in which UIDs and generated names differ. Names may have them as parts.
+func (w *walk) endKey(o *object, chosen *strings.Replacer, state map[string]end) string {
+	ref := w.referenceTo(o)
+	first := fmt.Sprintf("%s %s/%s", ref.Resource, ref.Namespace, chosen.Replace(ref.Name))
 	key := first
 	for n := 2; state[key].fields != nil; n++ {
 		key = fmt.Sprintf("%s (%d)", first, n)
@@ -223,12 +251,16 @@ func (w *walk) endKey(o *object, state map[string]end) string {
 // isGeneration reports whether a field of a status is an observed generation.
 func isGeneration(name string) bool { return strings.HasSuffix(name, ".observedGeneration") }
 
+// isVersion reports whether a field is the resourceVersion of what is referred to.
+func isVersion(f field) bool { return f.lastName() == "resourceVersion" }
+
 // comparedFields returns the fields of an object that are compared.
 func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field) {
 	ref := w.referenceTo(o)
-	isUsers := w.isUsers(ref.GroupResource)
+	isUsers := w.isUsersOwn(o)
 	for _, f := range fieldsOf(o) {
-		if isUsers && !strings.HasPrefix(f.name, "metadata.") || set[fieldOf{ref.GroupResource, f.name}] {
+		isCompared := isUsers && !strings.HasPrefix(f.name, "metadata.") || set[fieldOf{ref.GroupResource, f.name}]
+		if isCompared && !isVersion(f) {
 			compared = append(compared, f)
 		}
 	}
@@ -236,6 +268,7 @@ func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field
 	for _, owner := range o.GetOwnerReferences() {
 		owners = append(owners, fmt.Sprintf("%s %s, controller %t", owner.Kind, owner.Name, owner.Controller != nil && *owner.Controller))
 	}
+	slices.Sort(owners) // They have no order.
 	compared = append(compared, field{name: "metadata.ownerReferences", value: strings.Join(owners, "; ")})
 	compared = append(compared, field{name: "metadata.finalizers", value: strings.Join(o.GetFinalizers(), " ")})
 	if !isUsers {
@@ -244,6 +277,8 @@ func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field
 	for _, f := range statusFieldsOf(o) {
 		text, _ := f.value.(string)
 		switch _, err := time.Parse(time.RFC3339, text); {
+		case isVersion(f):
+			continue
 		case err == nil:
 			f.value = "<time>"
 		case isGeneration(f.name) && f.value == o.GetGeneration():

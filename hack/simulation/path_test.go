@@ -5,9 +5,11 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -23,8 +25,18 @@ func TestChosenNames(t *testing.T) {
 		pod, service, widget := newUnstructured("v1", "Pod", "a-"+suffix), newUnstructured("v1", "Service", "a"), newUnstructured("example.com/v1", "Widget", "a")
 		pod.SetGenerateName("a-")
 		service.Object["spec"] = map[string]any{"clusterIP": address}
-		widget.Object["status"] = map[string]any{"pod": "default/a-" + suffix, "address": address + ":80", "phase": phase}
-		for _, o := range []*object{pod, service, widget} {
+		widget.SetUID(types.UID("uid-of-" + address))
+		widget.Object["status"] = map[string]any{
+			"pod": "default/a-" + suffix, "address": address + ":80", "phase": phase, "ref": map[string]any{"resourceVersion": suffix},
+		}
+		// The program has generated one name, and made another one of a UID.
+		ofPod, ofWidget := newUnstructured("v1", "ConfigMap", "a-"+suffix+"-"+suffix), newUnstructured("v1", "ConfigMap", "of-"+string(widget.GetUID()))
+		owners := []metav1.OwnerReference{{Kind: "Pod", Name: pod.GetName(), UID: pod.GetUID()}, {Kind: "Widget", Name: "a", UID: widget.GetUID()}}
+		if suffix == "b4m9q" {
+			slices.Reverse(owners)
+		}
+		ofPod.SetOwnerReferences(owners)
+		for _, o := range []*object{pod, service, widget, ofPod, ofWidget} {
 			w.objects[w.referenceTo(o)] = o
 		}
 		return w

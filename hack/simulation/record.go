@@ -66,6 +66,11 @@ func (all *tester) isUsers(resource schema.GroupResource) bool {
 	return slices.ContainsFunc(all.kinds, func(k *userKind) bool { return k.GroupResource() == resource })
 }
 
+// isUsersOwn reports whether an object is of a kind that users create, and the program has not created it. The lock is held.
+func (w *walk) isUsersOwn(o *object) bool {
+	return w.isUsers(w.referenceTo(o).GroupResource) && w.created[o.GetUID()] == nil
+}
+
 func (w *walk) hasCreated(uid types.UID) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()

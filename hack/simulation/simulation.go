@@ -34,14 +34,18 @@ type Config struct {
 	// CRDs and Examples are YAML files. Users create objects like the examples of custom resources or, if there are none, like all of them.
 	// Other examples are there from the beginning.
 	CRDs, Examples []string
-	Resync         time.Duration // the resync period of the program: 4 minutes if it is 0
-	Instances      int           // how many run: 2 if it is 0
-	Objects        int           // how many objects of each kind users have: 6 if it is 0
-	Serial         bool          // The program has global state: one walk runs at a time.
+	// Fixtures are YAML files of further objects, of any kinds, that are there from the beginning. Their status is set, too.
+	Fixtures  []string
+	Resync    time.Duration // the resync period of the program: 4 minutes if it is 0
+	Instances int           // how many run: 2 if it is 0
+	Objects   int           // how many objects of each kind users have: 6 if it is 0
+	Serial    bool          // The program has global state: one walk runs at a time.
 	// SyncsFirst says that the program does not end before its caches have synced: no instance is stopped earlier.
 	SyncsFirst bool
 	// Without are the built-in controllers that do not run, because the program is one of them.
 	Without []apiserver.Controller
+	// Mutate is what mutating webhooks do with an object that is to be written. found is nil if it is to be created. It may be nil.
+	Mutate func(o, found *apiserver.Object)
 	// Validate is what validating webhooks deny, and those rules of CRDs in CEL that are not evaluated. found is nil if the object is to be
 	// created. It must not change anything, and may be nil.
 	Validate func(o, found *apiserver.Object) error
@@ -138,13 +142,17 @@ func newTester(config Config) (*tester, error) {
 	if err != nil {
 		return nil, err
 	}
+	fixtures, err := readFiles(config.Fixtures)
+	if err != nil {
+		return nil, err
+	}
 	all := &tester{Config: config, sums: &sums{counts: map[Promise]int{}}}
 	all.Instances, all.Objects = cmp.Or(config.Instances, 2), cmp.Or(config.Objects, 6)
 	all.Resync = cmp.Or(config.Resync, 4*time.Minute)
 	if all.registry, err = apiserver.NewRegistry(crds...); err != nil {
 		return nil, err
 	}
-	all.kinds, all.others, err = kindsOf(all.registry, examples)
+	all.kinds, all.others, err = kindsOf(all.registry, examples, fixtures)
 	return all, err
 }
 

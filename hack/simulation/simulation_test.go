@@ -17,6 +17,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -409,11 +410,47 @@ func TestEnds(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for path, want := range map[string]string{"spec.configMapName": "configmap-3", "spec.widgetRef.name": "widget-3"} {
-		if name := nameIn(leaf{path: strings.Split(path, ".")}, poolSize+3); name != want {
-			t.Errorf("the name in %s is %s, want %s", path, name, want)
+	k := &userKind{
+		examples: []*object{{Object: map[string]any{"spec": map[string]any{"templateRef": map[string]any{"kind": "ConfigMap"}}}}},
+		there:    []*object{newUnstructured("v1", "Service", "a"), newUnstructured("v1", "Secret", "b"), newUnstructured("v1", "Service", "c")},
+	}
+	for path, want := range map[string][]string{
+		"spec.configMapName": {"configmap-0", "configmap-1", "configmap-2", "configmap-3"}, "spec.widgetRef.name": {"widget-0", "widget-1"},
+		"spec.templateRef.name": {"configmap-0"}, "spec.serviceName": {"a", "c", "service-2", "a", "c", "service-5"},
+	} {
+		for n, want := range want {
+			if name := k.nameIn(leaf{path: strings.Split(path, ".")}, poolSize*3+n); name != want {
+				t.Errorf("the %dth name in %s is %s, want %s", n, path, name, want)
+			}
 		}
 	}
+}
+
+// TestFixtures has an object from the beginning, with its status, that the program comes to own.
+func TestFixtures(t *testing.T) {
+	fixture := newUnstructured("v1", "PersistentVolumeClaim", "given")
+	fixture.Object["spec"] = map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}
+	fixture.Object["status"] = map[string]any{"phase": "Bound"}
+	all := newTestTester(t, Config{Program: newWidgetController(nil)})
+	all.others = []*object{fixture}
+	w := newWalk(all, script{steps: steps(t, "create")})
+	ref := Refer(corev1.Resource("persistentvolumeclaims"), "default", "given")
+	check := func(when string, w *walk) {
+		if claim := w.get(ref); claim == nil || text(claim, "status", "phase") != "Bound" {
+			t.Errorf("%s it is %v", when, claim)
+		}
+	}
+	w.trial = &Trial{Run: func(*Walk) {
+		w.takeSteps()
+		check("in the walk", w)
+		widget := w.get(Refer(widgets.GroupResource(), "default", "widget-0"))
+		w.change(ref, func(o *object) string {
+			o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(widget, widgets.GroupVersion().WithKind("Widget"))})
+			return "changes"
+		})
+		check("in a fresh cluster", w.freshCluster(w.server.All(), nil))
+	}}
+	w.inBubble(t)
 }
 
 func TestLeftover(t *testing.T) {

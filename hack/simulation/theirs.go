@@ -34,8 +34,8 @@ var programActions = []action{
 // theirs returns the objects that the program has created, and that are not the users' own.
 func (w *walk) theirs() (refs []reference) {
 	for _, o := range w.server.All() {
-		if ref := w.referenceTo(o); w.hasCreated(o.GetUID()) && !w.isUsers(ref.GroupResource) {
-			refs = append(refs, ref)
+		if w.hasCreated(o.GetUID()) {
+			refs = append(refs, w.referenceTo(o))
 		}
 	}
 	return refs

@@ -24,9 +24,10 @@ type userKind struct {
 	*apiserver.Resource
 	examples  []*object
 	leaves    []leaf
-	mutable   []leaf   // the leaves that users change: no rule makes them immutable, and users know another value
-	unchanged []string // the fields that users would change if they knew another value
-	unused    int      // how many are in parts that no example has
+	mutable   []leaf    // the leaves that users change: no rule makes them immutable, and users know another value
+	unchanged []string  // the fields that users would change if they knew another value
+	unused    int       // how many are in parts that no example has
+	there     []*object // what is there from the beginning
 }
 
 // leaf is a field that users change, with its schema.
@@ -37,8 +38,8 @@ type leaf struct {
 }
 
 // kindsOf returns the kinds of the users' objects: those of custom resources or, if there are none, of all examples. others are the examples
-// that are there from the beginning.
-func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKind, others []*object, err error) {
+// that are there from the beginning, as fixtures are.
+func kindsOf(registry *apiserver.Registry, examples, fixtures []*object) (kinds []*userKind, others []*object, err error) {
 	isCustom := func(o *object) bool {
 		r := registry.ForKind(o.GroupVersionKind().GroupKind())
 		return r != nil && r.IsCustom
@@ -61,6 +62,7 @@ func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKin
 		return nil, nil, errors.New("there is no example of what users create: add one")
 	}
 	for _, k := range kinds {
+		k.there = slices.Concat(others, fixtures)
 		k.leaves = k.findLeaves()
 		for _, l := range k.leaves {
 			switch {
@@ -74,7 +76,7 @@ func kindsOf(registry *apiserver.Registry, examples []*object) (kinds []*userKin
 			}
 		}
 	}
-	return kinds, others, nil
+	return kinds, slices.Concat(others, fixtures), nil
 }
 
 // findLeaves returns the fields that users change: those of the schema or, of a built-in kind, those of the example.
@@ -136,11 +138,23 @@ func (k *userKind) isName(l leaf) bool {
 	return strings.HasSuffix(strings.ToLower(key), "name") && len(validation.IsDNS1123Subdomain(current)) == 0
 }
 
-// nameIn returns a name of the pool of a field. That of a reference, such as widgetRef.name, is one that users give to the objects of a kind.
-func nameIn(l leaf, n int) string {
-	of := strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-1]), "name")
-	if of == "" && len(l.path) > 1 {
-		of = strings.TrimSuffix(strings.ToLower(l.path[len(l.path)-2]), "ref")
+// nameIn returns a name for a field. That of a reference, such as widgetRef.name, with or without a kind beside it, is one that users give to the
+// objects of a kind, or that of one that is there from the beginning.
+func (k *userKind) nameIn(l leaf, n int) string {
+	last := len(l.path) - 1
+	of := strings.TrimSuffix(strings.ToLower(l.path[last]), "name")
+	if of == "" && last > 0 {
+		beside := append(slices.Clone(l.path[:last]), "kind")
+		of = strings.ToLower(cmp.Or(text(k.examples[0], beside...), strings.TrimSuffix(l.path[last-1], "Ref")))
+	}
+	var names []string
+	for _, o := range k.there {
+		if strings.ToLower(o.GetKind()) == of {
+			names = append(names, o.GetName())
+		}
+	}
+	if i := n % (len(names) + 1); i < len(names) {
+		return names[i]
 	}
 	return fmt.Sprintf("%s-%d", of, n%poolSize)
 }
@@ -184,7 +198,7 @@ func (k *userKind) valueOf(l leaf, argument int) any {
 		return low + int64(argument)%(high-low+1)
 	case "string":
 		if k.isName(l) {
-			return nameIn(l, argument)
+			return k.nameIn(l, argument)
 		}
 		return value(k.example(argument), l.path...)
 	case "array":
@@ -307,7 +321,7 @@ func (k *userKind) newObject(name, namespace string, n, argument int) *object {
 	for i, l := range k.leaves {
 		switch {
 		case k.isName(l) && value(o, l.path...) != nil:
-			setField(o, nameIn(l, n), l.path...)
+			setField(o, k.nameIn(l, n), l.path...)
 		case argument>>(i%8)&3 == 1:
 			if v := k.valueOf(l, argument/4+i); v != nil {
 				_ = unstructured.SetNestedField(o.Object, v, l.path...)

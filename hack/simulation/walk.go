@@ -113,7 +113,7 @@ func (w *walk) inBubble(t *testing.T) {
 // begin starts a cluster, and a number of instances in it once it is prepared, in the bubble of the caller.
 func (w *walk) begin(replicas int, prepare func()) {
 	w.start, w.ended = time.Now(), make(chan struct{})
-	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, Validate: w.Validate, UnknownField: true})
+	w.server = apiserver.New(w.registry, apiserver.Options{Without: w.Without, Mutate: w.Mutate, Validate: w.Validate, UnknownField: true})
 	w.user = w.server.Client(user)
 	if w.isRecorded {
 		w.recorder = recording.New()
@@ -132,17 +132,41 @@ func (w *walk) begin(replicas int, prepare func()) {
 	w.running.Go(w.judgeMoments)
 }
 
-// createOthers creates the examples that are there from the beginning.
+// createOthers creates what is there from the beginning.
 func (w *walk) createOthers() {
 	for _, example := range w.others {
-		o := example.DeepCopy()
-		if w.server.ForKind(o.GroupVersionKind().GroupKind()).Namespaced && o.GetNamespace() == "" {
+		o, resource := example.DeepCopy(), w.server.ForKind(example.GroupVersionKind().GroupKind())
+		if resource == nil {
+			w.violated(simulated, "%s %s is of a kind that no CRD defines: add its CRD", o.GroupVersionKind(), o.GetName())
+			continue
+		}
+		if resource.Namespaced && o.GetNamespace() == "" {
 			o.SetNamespace("default")
 		}
-		if _, err := w.user.Create(o); err != nil {
+		if err := w.createWithStatus(o); err != nil {
 			w.violated(simulated, "the example %s %s cannot be created: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
+}
+
+// createWithStatus creates an object and, if it has a status, sets that, as a controller would that does not run.
+func (w *walk) createWithStatus(o *object) error {
+	created, err := w.user.Create(o)
+	if status := o.Object["status"]; err == nil && status != nil && w.server.ForKind(o.GroupVersionKind().GroupKind()).HasStatus {
+		created.Object["status"] = status
+		_, err = w.user.Update(created, "status")
+	}
+	return err
+}
+
+// given returns what is there from the beginning under the name of an object, or nil.
+func (w *walk) given(o *object) *object {
+	for _, example := range w.others {
+		if example.GroupVersionKind() == o.GroupVersionKind() && example.GetName() == o.GetName() {
+			return example
+		}
+	}
+	return nil
 }
 
 // end ends all instances.

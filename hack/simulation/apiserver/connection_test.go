@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -278,6 +280,23 @@ func TestProtobuf(t *testing.T) {
 		}
 		expectError(t, client.Delete(c.ctx, "a", *metav1.NewPreconditionDeleteOptions("other")), metav1.StatusReasonConflict, "UID")
 		expectError(t, client.Delete(c.ctx, "a", *metav1.NewPreconditionDeleteOptions(string(a.UID))), "", "")
+	})
+}
+
+// TestAccessReview asks for permissions, and then for what each API server has, and this one does not: an observer is told.
+func TestAccessReview(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		var o observed
+		c.Observe(&o)
+		review, err := c.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(c.ctx, &authorizationv1.SelfSubjectAccessReview{}, metav1.CreateOptions{})
+		if err != nil || !review.Status.Allowed {
+			t.Errorf("the review is %v, %v", review, err)
+		}
+		_, err = c.kube.AuthenticationV1().TokenReviews().Create(c.ctx, &authenticationv1.TokenReview{}, metav1.CreateOptions{})
+		expectError(t, err, metav1.StatusReasonNotFound, "")
+		if want := (observed{"post tokenreviews by tester: false NotFound"}); !slices.Equal(o, want) {
+			t.Errorf("the observer was told %q, want %q", o, want)
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +25,11 @@ func (s *Server) parse(httpRequest *http.Request, client string) (*Request, erro
 	manager, _, _ := strings.Cut(httpRequest.UserAgent(), "/")
 	query := httpRequest.URL.Query()
 	r := &Request{Client: client, Manager: cmp.Or(query.Get("fieldManager"), manager), Query: query, Sent: time.Now()}
-	if err := s.parsePath(r, httpRequest.URL.Path); err != nil {
+	if err := s.parsePath(r, httpRequest.URL.Path); err != nil && !slices.Contains(alwaysServed, r.Resource.Group) {
 		return nil, err
+	} else if err != nil {
+		r.Verb = strings.ToLower(httpRequest.Method)
+		return r, err
 	}
 	switch isCollection := r.Name == ""; httpRequest.Method {
 	case http.MethodGet:
@@ -54,6 +58,9 @@ func (s *Server) parse(httpRequest *http.Request, client string) (*Request, erro
 	return r, r.parseBody(httpRequest)
 }
 
+// alwaysServed are the groups that each API server serves, and this one does not.
+var alwaysServed = []string{"apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}
+
 // parsePath parses /api/v1/namespaces/<namespace>/<resource>/<name>/<subresource> and its kin.
 func (s *Server) parsePath(r *Request, path string) error {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -71,10 +78,10 @@ func (s *Server) parsePath(r *Request, path string) error {
 		r.Namespace, parts = parts[1], parts[2:]
 	}
 	resource := s.Resource(gv.WithResource(parts[0]).GroupResource())
+	r.Resource = gv.WithResource(parts[0]).GroupResource()
 	if resource == nil || resource.Version != gv.Version || len(parts) > 3 {
 		return unknown
 	}
-	r.Resource = resource.GroupResource()
 	for i, part := range []*string{&r.Name, &r.Subresource} {
 		if len(parts) > i+1 {
 			*part = parts[i+1]

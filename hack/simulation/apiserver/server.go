@@ -32,6 +32,8 @@ type Options struct {
 	// WithoutManagedFields saves what managed fields take: at the start, for each write, and in each object. There is no server-side apply
 	// then.
 	WithoutManagedFields bool
+	// Mutate is what mutating webhooks do with an object that is to be written instead of what was found, or nil. It may be nil itself.
+	Mutate func(o, found *Object)
 	// Validate is what validating webhooks, and rules of CRDs in CEL, do with an object that is to be written instead of what was found, or
 	// nil: it returns an error that denies it. It must not change anything. It may be nil.
 	Validate func(o, found *Object) error

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,13 +36,18 @@ func (s *Server) store(r *Request, resource *Resource, found, stored *Object) (*
 	if err != nil {
 		return nil, err
 	}
+	if s.options.Mutate != nil && r.Subresource == "" && !r.unvalidated {
+		s.options.Mutate(stored, before)
+	}
 	resource.prepare(stored, found)
 	if invalid := resource.validate(before, stored); len(invalid) > 0 && !r.unvalidated {
 		return nil, apierrors.NewInvalid(resource.Kind.GroupKind(), r.Name, invalid)
 	}
 	if s.options.Validate != nil && r.Subresource == "" && !r.unvalidated {
 		if err := s.options.Validate(stored, before); err != nil {
-			return nil, apierrors.NewForbidden(r.Resource, r.Name, err)
+			denied := apierrors.NewForbidden(r.Resource, r.Name, err)
+			denied.ErrStatus.Message = fmt.Sprintf("admission webhook %q denied the request: %v", "validate.simulated", err)
+			return nil, denied
 		}
 	}
 	if found == nil && s.objects[r.Resource][keyOf(stored)] != nil {

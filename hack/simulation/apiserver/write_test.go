@@ -6,6 +6,7 @@ package apiserver
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,25 @@ func TestUIDs(t *testing.T) {
 					t.Errorf("%s is part of %s", uid, other)
 				}
 			}
+		}
+	})
+}
+
+// TestMutate has a mutation that counts the writes of an object in a label.
+func TestMutate(t *testing.T) {
+	mutate := func(o, found *Object) {
+		writes := 1
+		if found != nil {
+			writes, _ = strconv.Atoi(found.GetLabels()["writes"])
+			writes++
+		}
+		o.SetLabels(map[string]string{"writes": strconv.Itoa(writes)})
+	}
+	inCluster(t, Options{Mutate: mutate}, Reliable{}, func(c *cluster) {
+		o := c.create(configMap)
+		changed, err := c.patch(o, types.MergePatchType, "data: {other: v}")
+		if err != nil || o.GetLabels()["writes"] != "1" || changed.GetLabels()["writes"] != "2" {
+			t.Errorf("the labels are %v, and then %v, %v", o.GetLabels(), changed.GetLabels(), err)
 		}
 	})
 }
