@@ -32,11 +32,24 @@ var layouts = []struct{ crds, examples string }{
 	{"manifests/crds", "examples"}, {"deploy/crds", "deploy/examples"},
 }
 
-// findManifests returns those of the first layout that a module has.
+// findManifests returns those of the first layout that a module has, in its root or, of a larger project, below.
 func findManifests(dir string) (found manifests, err error) {
+	for _, below := range []string{"", "*", "*/*"} {
+		if found, err = findBelow(dir, below); err != nil || len(found.crds) > 0 {
+			return found, err
+		}
+	}
+	if exists(filepath.Join(dir, "config/crd")) {
+		return found, errors.New("there is no CRD in config/crd/bases: run make manifests there first")
+	}
+	return found, nil
+}
+
+// findBelow returns those in the directories that match a pattern.
+func findBelow(dir, pattern string) (found manifests, err error) {
 	for _, l := range layouts {
 		kinds := map[schema.GroupKind]string{} // to the files of their CRDs
-		err := eachObject(dir, l.crds, func(file string, o *unstructured.Unstructured) {
+		err := eachObject(dir, path.Join(pattern, l.crds), func(file string, o *unstructured.Unstructured) {
 			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 			kind, isCRD, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
 			if id := (schema.GroupKind{Group: group, Kind: kind}); isCRD && (kinds[id] == "" || hasStatus(o)) {
@@ -49,7 +62,7 @@ func findManifests(dir string) (found manifests, err error) {
 		for _, file := range kinds {
 			found.crds = append(found.crds, file)
 		}
-		err = eachObject(dir, l.examples, func(file string, o *unstructured.Unstructured) {
+		err = eachObject(dir, path.Join(pattern, l.examples), func(file string, o *unstructured.Unstructured) {
 			if kinds[o.GroupVersionKind().GroupKind()] != "" {
 				found.examples = append(found.examples, file)
 			}
@@ -61,9 +74,6 @@ func findManifests(dir string) (found manifests, err error) {
 		if err != nil || len(found.crds) > 0 {
 			return found, err
 		}
-	}
-	if exists(filepath.Join(dir, "config/crd")) {
-		return found, errors.New("there is no CRD in config/crd/bases: run make manifests there first")
 	}
 	return found, nil
 }
@@ -78,13 +88,20 @@ func hasStatus(crd *unstructured.Unstructured) bool {
 	})
 }
 
-// eachObject calls do with each object in the YAML files of a directory.
-func eachObject(dir, below string, do func(file string, o *unstructured.Unstructured)) error {
-	files, err := filepath.Glob(filepath.Join(dir, below, "*.y*ml"))
+// eachObject calls do with each object in the YAML files of the directories that match a pattern.
+func eachObject(dir, pattern string, do func(file string, o *unstructured.Unstructured)) error {
+	files, err := filepath.Glob(filepath.Join(dir, pattern, "*.y*ml"))
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
+		relative, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(strings.Split(filepath.ToSlash(relative), "/"), isOthers) {
+			continue
+		}
 		content, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -97,11 +114,16 @@ func eachObject(dir, below string, do func(file string, o *unstructured.Unstruct
 				return fmt.Errorf("%s: %w", file, err)
 			}
 			if o.Object != nil {
-				do(path.Join(below, filepath.Base(file)), o)
+				do(filepath.ToSlash(relative), o)
 			}
 		}
 	}
 	return nil
+}
+
+// isOthers reports whether a directory has code that is not the controller's.
+func isOthers(name string) bool {
+	return slices.Contains([]string{"test", "testdata", "vendor"}, name) || strings.HasPrefix(name, ".")
 }
 
 // goPackage is a package that the test imports.
@@ -124,11 +146,15 @@ type reconciler struct {
 
 // findCode returns the API packages of a module, and its reconcilers, where kubebuilder has them.
 func findCode(m *module) (apis []goPackage, reconcilers []reconciler, err error) {
+	aliases := map[string]bool{}
 	for _, below := range []string{"api", "apis", "internal/controller", "controllers"} {
 		root := filepath.Join(m.dir, below)
 		err := filepath.WalkDir(root, func(dir string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.IsDir() {
 				return ignoreMissing(err)
+			}
+			if isOthers(entry.Name()) {
+				return filepath.SkipDir
 			}
 			files, err := parseDir(dir)
 			if err != nil {
@@ -139,10 +165,7 @@ func findCode(m *module) (apis []goPackage, reconcilers []reconciler, err error)
 				return err
 			}
 			relative = filepath.ToSlash(relative)
-			p := goPackage{Path: path.Join(m.path, relative), Alias: strings.ReplaceAll(path.Base(relative), "-", "")}
-			if parent := path.Base(path.Dir(relative)); parent != "." && parent != "internal" {
-				p.Alias = strings.ReplaceAll(parent, "-", "") + p.Alias
-			}
+			p := goPackage{Path: path.Join(m.path, relative), Alias: aliasOf(relative, aliases)}
 			if declaresVariable(files, "AddToScheme") {
 				apis = append(apis, p)
 			}
@@ -158,6 +181,37 @@ func findCode(m *module) (apis []goPackage, reconcilers []reconciler, err error)
 		}
 	}
 	return apis, reconcilers, nil
+}
+
+// aliasOf returns the last two elements of a path, and more if another package has that alias.
+func aliasOf(relative string, taken map[string]bool) string {
+	alias, rest := strings.ReplaceAll(path.Base(relative), "-", ""), path.Dir(relative)
+	for n := 0; rest != "." && path.Base(rest) != "internal" && (n == 0 || taken[alias]); n++ {
+		alias, rest = strings.ReplaceAll(path.Base(rest), "-", "")+alias, path.Dir(rest)
+	}
+	taken[alias] = true
+	return alias
+}
+
+// isManager reports whether a controller is one of controller-runtime: it has reconcilers, or imports what makes a manager.
+func isManager(m *module, reconcilers []reconciler) (is bool, err error) {
+	if _, ok := m.required[controllerRuntime]; !ok || len(reconcilers) > 0 {
+		return ok, nil
+	}
+	err = filepath.WalkDir(m.dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != m.dir && (isOthers(entry.Name()) || strings.HasSuffix(filepath.ToSlash(name), "/"+packageDir)):
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		content, err := os.ReadFile(name)
+		is = is || bytes.Contains(content, []byte(`"`+controllerRuntime+`"`)) || bytes.Contains(content, []byte(`"`+controllerRuntime+`/pkg/manager"`))
+		return err
+	})
+	return is, err
 }
 
 // Packages returns the packages of the reconcilers, once each.

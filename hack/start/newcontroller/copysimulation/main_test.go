@@ -170,12 +170,40 @@ func (r *WidgetReconciler) SetupWithManager(mgr ctrl.Manager) error { return nil
 	}
 }
 
+// TestAliases gives packages whose last elements are the same other aliases.
+func TestAliases(t *testing.T) {
+	taken := map[string]bool{}
+	for _, test := range []struct{ path, want string }{
+		{"api/v1", "apiv1"}, {"api/bootstrap/kubeadm/v1", "kubeadmv1"}, {"api/control-plane/kubeadm/v1", "controlplanekubeadmv1"},
+		{"internal/controller", "controller"},
+	} {
+		if got := aliasOf(test.path, taken); got != test.want {
+			t.Errorf("the alias of %s is %s, want %s", test.path, got, test.want)
+		}
+	}
+}
+
+// TestIsManager has modules that require controller-runtime.
+func TestIsManager(t *testing.T) {
+	for imported, want := range map[string]bool{"": true, "/pkg/manager": true, "/pkg/conversion": false} {
+		dir := newModule(t, map[string]string{"internal/run.go": "package internal\n\nimport _ \"sigs.k8s.io/controller-runtime" + imported + "\"\n"})
+		for version, want := range map[string]bool{"sigs.k8s.io/controller-runtime": want, "k8s.io/client-go": false} {
+			if is, err := isManager(&module{dir: dir, required: map[string]string{version: "v0.25.2"}}, nil); err != nil || is != want {
+				t.Errorf("with %s, and the import of %s: isManager() = %t, %v", version, imported, is, err)
+			}
+		}
+	}
+}
+
 // TestManifests finds the CRD of a project wherever projects have them, and says where it has looked for what it has not found.
 func TestManifests(t *testing.T) {
 	for layout, want := range map[string]string{
 		"config/crds/bases": "CRDs: ../../config/crds/bases/widgets.yaml; examples: none found in config/samples, artifacts/examples, examples, deploy/examples.",
 		"manifests/crds":    "CRDs: ../../manifests/crds/widgets.yaml;",
-		"api/crds":          "CRDs: none found in config/crd/bases, config/crds/bases, artifacts/examples, manifests/crds, deploy/crds;",
+		// Of a larger project, and of its tests.
+		"core/config/crd/bases": "CRDs: ../../core/config/crd/bases/widgets.yaml;",
+		"test/config/crd/bases": "CRDs: none found in ",
+		"api/crds":              "CRDs: none found in config/crd/bases, config/crds/bases, artifacts/examples, manifests/crds, deploy/crds;",
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, layout, "widgets.yaml")

@@ -116,16 +116,22 @@ func checkGo(dir string, parsed, own *modfile.File) error {
 	return nil
 }
 
-// required returns the versions of all modules that are required, directly or not.
+const controllerRuntime = "sigs.k8s.io/controller-runtime"
+
+// required returns the versions of those modules that matter and are required, directly or not. All are not listed: that would need the go.mod
+// of each.
 func required(ctx context.Context, dir string) (map[string]string, error) {
-	list, err := output(ctx, dir, "go", "list", "-mod=mod", "-m", "-f", "{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}} {{.Path}}", "all")
+	const format = "{{if not .Error}}{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}} {{.Path}}{{end}}"
+	arguments := append([]string{"list", "-e", "-mod=mod", "-m", "-f", format, controllerRuntime}, kubernetes...)
+	list, err := output(ctx, dir, "go", arguments...)
 	if err != nil {
 		return nil, err
 	}
 	versions := map[string]string{}
 	for line := range strings.Lines(list) {
-		number, path, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		versions[path] = number // It is empty if the module is replaced by a directory.
+		if number, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+			versions[path] = number // It is empty if the module is replaced by a directory.
+		}
 	}
 	return versions, nil
 }
@@ -141,8 +147,8 @@ func (m *module) checkKubernetes(dir string, own *modfile.File) error {
 		return nil
 	}
 	all := kubernetes
-	if path := "sigs.k8s.io/controller-runtime"; m.required[path] != "" { // One that is older does not compile with them.
-		all = append(slices.Clone(all), path)
+	if m.required[controllerRuntime] != "" { // One that is older does not compile with them.
+		all = append(slices.Clone(all), controllerRuntime)
 	}
 	for _, path := range kubernetes {
 		if has := m.required[path]; has != "" && semver.Compare(has, oldestKubernetes) < 0 {

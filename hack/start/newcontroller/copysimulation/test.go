@@ -39,17 +39,19 @@ const testFile = "simulation_test.go"
 
 // newTest returns a test with what can be found out of a module.
 func newTest(m *module) (*test, error) {
-	_, isManager := m.required["sigs.k8s.io/controller-runtime"]
-	t := &test{Package: "simulation_test", dir: "test/simulation", Module: m.path, PackageDir: packageDir, IsManager: isManager}
+	t := &test{Package: "simulation_test", dir: "test/simulation", Module: m.path, PackageDir: packageDir}
 	name, err := packageName(m.dir)
 	if err != nil {
 		return nil, err
 	}
-	if name != "" && !isManager {
-		t.Package, t.dir = name, "." // Package main cannot be imported.
-	}
 	if t.APIs, t.Reconcilers, err = findCode(m); err != nil {
 		return nil, err
+	}
+	if t.IsManager, err = isManager(m, t.Reconcilers); err != nil {
+		return nil, err
+	}
+	if name != "" && !t.IsManager {
+		t.Package, t.dir = name, "." // Package main cannot be imported.
 	}
 	found, err := findManifests(m.dir)
 	if err != nil {
