@@ -31,11 +31,17 @@ func repetitionJudge(w *walk) judge {
 // longRetry is how often a program may try again during a fault that lasts for hours.
 const longRetry = 30 * time.Second
 
+// maxFollowing is how many writes may follow on the creation of an object: each progress may be one.
+const maxFollowing = 8
+
 // judgeWork bounds the writes by what has happened, and by the resyncs: what cannot be written may be tried again at each.
 func (w *walk) judgeWork() {
-	counts := map[schema.GroupResource]int{}
+	counts, created := map[schema.GroupResource]int{}, map[schema.GroupResource]int{}
 	for _, r := range w.requested(w.start, func(r *request) bool { return r.IsWrite() }) {
 		counts[r.Resource]++
+		if r.Verb == "create" && r.Subresource == "" {
+			created[r.Resource]++
+		}
 	}
 	interval := w.Resync
 	if w.script.long != nil {
@@ -43,7 +49,7 @@ func (w *walk) judgeWork() {
 	}
 	retries := int(time.Since(w.start)/interval) * w.Objects
 	for resource, n := range counts {
-		if limit := 3*w.happened + 30 + retries; n > limit {
+		if limit := 3*w.happened + 30 + retries; created[resource] > limit || n > limit+maxFollowing*created[resource] {
 			w.violated(BoundedWork, "%d writes of %s after %d actions and faults", n, resource, w.happened)
 		}
 	}

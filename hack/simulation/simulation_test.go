@@ -409,6 +409,18 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestBecomes has an object become like another one of a kind that has no spec.
+func TestBecomes(t *testing.T) {
+	o, other := newUnstructured("example.com/v1", "Class", "a"), newUnstructured("example.com/v1", "Class", "b")
+	o.Object["driver"], other.Object["driver"], other.Object["status"] = "a", "b", map[string]any{}
+	becomes(other)(o)
+	want := newUnstructured("example.com/v1", "Class", "a")
+	want.Object["driver"] = "b"
+	if !reflect.DeepEqual(o, want) {
+		t.Errorf("it is %v, want %v", o, want)
+	}
+}
+
 func TestNames(t *testing.T) {
 	k := &userKind{
 		examples: []*object{{Object: map[string]any{"spec": map[string]any{"templateRef": map[string]any{"kind": "ConfigMap"}}}}},

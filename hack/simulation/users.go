@@ -122,10 +122,17 @@ func (w *walk) change(ref reference, do func(o *object) string) string {
 	return verb + " " + describeChange(found, changed)
 }
 
-// becomes gives an object the spec of another.
+// becomes gives an object the spec of another, or what it has instead.
 func becomes(other *object) func(o *object) string {
 	return func(o *object) string {
-		o.Object["spec"] = other.DeepCopy().Object["spec"]
+		changed := other.DeepCopy().Object
+		for _, kept := range []string{"metadata", "status"} {
+			delete(changed, kept)
+			if v, ok := o.Object[kept]; ok {
+				changed[kept] = v
+			}
+		}
+		o.Object = changed
 		return "changes"
 	}
 }
