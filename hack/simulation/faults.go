@@ -244,7 +244,7 @@ func (w *walk) failUse(s step, duration time.Duration) string {
 	}, func(r *apiserver.Request) bool { return useOf(r) == use }))
 }
 
-// uninstall deletes a CRD, and with it all objects, for a while.
+// uninstall deletes a CRD, and with it all objects, for a while. While finalizers hold one, no other can be created. Then none is served.
 func uninstall(w *walk, s step) string {
 	k := w.kinds[s.target%len(w.kinds)]
 	if !k.IsCustom {
@@ -258,7 +258,15 @@ func uninstall(w *walk, s step) string {
 	}
 	what := fmt.Sprintf("the CRD of %s, and with it all objects, is deleted", k.Kind.Kind)
 	return w.addRule(what, s.duration(faultTime), rejecting(func(r *apiserver.Request) error {
-		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, r.Resource, "", "", 0, true)
+		w.lock.Lock()
+		defer w.lock.Unlock()
+		switch isHeld := len(Cluster{w}.List(k.GroupResource())) > 0; {
+		case !isHeld:
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, r.Resource, "", "", 0, true)
+		case r.Verb == "create":
+			return apierrors.NewMethodNotSupported(r.Resource, r.Verb)
+		}
+		return nil
 	}, func(r *apiserver.Request) bool { return r.Resource == k.GroupResource() }))
 }
 
