@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -31,17 +32,22 @@ func TestTakenBack(t *testing.T) {
 // TestRejectedCorrections has the same controller write what is rejected, so that it may take its time.
 func TestRejectedCorrections(t *testing.T) {
 	all := newTestTester(t, Config{Strict: strictPromises, Program: newWidgetController(func(c *widgetController) { c.onChange = (*widgetController).enqueueLate })})
-	w := all.newTrial(Trial{Run: func(w *Walk) {
-		ref := Refer(configMaps.GroupResource(), metav1.NamespaceDefault, "widget-0")
-		w.walk.takeSteps()
-		w.Reject("ConfigMaps are invalid", time.Hour, apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, ref.Name, nil),
-			func(r *apiserver.Request) bool { return r.Verb == "update" && r.Resource == ref.GroupResource })
-		w.walk.judgeQuiet(ref)
-	}})
-	w.script.steps = steps(t, "create")
-	w.inBubble(t)
-	if broken := w.broken[FreshPause]; broken != nil || len(w.rejected) == 0 {
-		t.Errorf("%v\n%s", broken, join(w.lines))
+	ref := Refer(configMaps.GroupResource(), metav1.NamespaceDefault, "widget-0")
+	for _, err := range []error{
+		apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, ref.Name, nil),
+		apiserver.StatusError(http.StatusForbidden, `admission webhook "validate.simulated" denied the request`),
+	} {
+		w := all.newTrial(Trial{Run: func(w *Walk) {
+			w.walk.takeSteps()
+			w.Reject("ConfigMaps are rejected", time.Hour, err,
+				func(r *apiserver.Request) bool { return r.Verb == "update" && r.Resource == ref.GroupResource })
+			w.walk.judgeQuiet(ref)
+		}})
+		w.script.steps = steps(t, "create")
+		w.inBubble(t)
+		if broken := w.broken[FreshPause]; broken != nil || len(w.rejected) == 0 {
+			t.Errorf("with %v: %v\n%s", err, broken, join(w.lines))
+		}
 	}
 }
 

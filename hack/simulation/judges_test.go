@@ -74,6 +74,46 @@ func TestKnownOwnership(t *testing.T) {
 	}
 }
 
+// TestOwnOfUsersKind deletes a Widget, which users create as well as programs.
+func TestOwnOfUsersKind(t *testing.T) {
+	for _, isProgramsOwn := range []bool{false, true} {
+		w := newWalk(newTestTester(t, Config{}), script{})
+		w.server = apiserver.New(w.registry, apiserver.Options{})
+		widget := newUnstructured("example.com/v1", "Widget", "a")
+		ref := w.referenceTo(widget)
+		w.objects[ref] = widget
+		if isProgramsOwn {
+			w.created[widget.GetUID()] = widget
+		}
+		i := &instance{walk: w, name: "instance-1", knowledge: newKnowledge()}
+		i.judgeOwnership(&request{Request: &apiserver.Request{Verb: "delete", Resource: ref.GroupResource}, ref: ref})
+		if isBroken := w.broken[OwnObjects] != nil; isBroken == isProgramsOwn {
+			t.Errorf("if the program has created it, %t, the promise is broken: %t", isProgramsOwn, isBroken)
+		}
+	}
+}
+
+// TestFollowingWrites has a program that has created one ConfigMap, and changes it: each progress may be a write, but not without end.
+func TestFollowingWrites(t *testing.T) {
+	for changes, isBroken := range map[int]bool{30 + maxFollowing - 1: false, 30 + maxFollowing: true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{Resync: time.Hour}), script{})
+			w.start, w.ended = time.Now(), make(chan struct{})
+			for n := range changes + 1 {
+				verb := "update"
+				if n == 0 {
+					verb = "create"
+				}
+				w.requests = append(w.requests, &request{Request: &apiserver.Request{Verb: verb, Resource: configMaps.GroupResource(), Sent: w.start}})
+			}
+			w.judgeWork()
+			if got := w.broken[BoundedWork] != nil; got != isBroken {
+				t.Errorf("after %d changes, the promise is broken: %t", changes, got)
+			}
+		})
+	}
+}
+
 // TestRivals has an instance write the status of a Widget: while another one leads, too, that one may report it at the next resync.
 func TestRivals(t *testing.T) {
 	all := newTestTester(t, Config{Resync: time.Hour, Strict: []Promise{Unseen}})
