@@ -59,6 +59,29 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// TestDueAfterRead has reads fail for a while, and judges until when a write of a Widget may wait that follows on the one that succeeds: it was
+// read for the Widget unless it is another one.
+func TestDueAfterRead(t *testing.T) {
+	all := newTestTester(t, Config{})
+	widget := Refer(widgets.GroupResource(), "default", "b")
+	for read, isDue := range map[Reference]bool{
+		Refer(schema.GroupResource{Resource: "persistentvolumes"}, "", "a"): false, Refer(widgets.GroupResource(), "default", "a"): true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			i := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}
+			of := series{useOf(newRequestFor(read, "get")), read.String()}
+			for range 3 {
+				i.failures[of] = i.failures[of].and(false)
+				time.Sleep(30 * time.Second) // By the fake clock of the bubble.
+			}
+			readIt(read, 0)(i.walk, i)
+			if got := !i.newRequest(newRequestFor(widget, "update")).due.After(time.Now()); got != isDue {
+				t.Errorf("after reads of %s, it is due at once: %t, want %t", read, got, isDue)
+			}
+		})
+	}
+}
+
 func newRequestFor(ref reference, verb string) *apiserver.Request {
 	return &apiserver.Request{Verb: verb, Resource: ref.GroupResource, Namespace: ref.Namespace, Name: ref.Name, Sent: time.Now(),
 		Body: []byte(`{"metadata":{"name":"` + ref.Name + `"}}`)}
