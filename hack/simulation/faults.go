@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -286,7 +285,7 @@ func (w *walk) refusePods(ref reference, duration time.Duration) string {
 	w.server.AddRule(apiserver.Rule{
 		Until: time.Now().Add(duration), Reject: exceedsQuota,
 		Matches: func(r *apiserver.Request) bool {
-			return !isInstance(r.Client) && r.Verb == "create" && r.Resource == corev1.Resource("pods") && r.Key() == ref.NamespacedName
+			return !isInstance(r.Client) && r.Verb == "create" && r.Resource == pods && r.Key() == ref.NamespacedName
 		},
 	})
 	return during(duration) + "a quota rejects new Pods of " + ref.String()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var services = corev1.Resource("services")
+var services, pods = corev1.Resource("services"), corev1.Resource("pods")
 
 const (
 	// maxOrders is in how many orders the users' objects are created, until one leads to the same end.
@@ -175,7 +175,7 @@ type end struct {
 func nameOfOwner(o *object) string { return o.GetKind() + " " + o.GetName() }
 
 // endState returns the objects without what depends on the path: UIDs, versions, times, generations, generated names and addresses, wherever
-// they are reported. Of what the program has created, only the fields that it has set count.
+// they are reported. Of what the program has created, only the fields that it has set count. What the Pods of workloads are follows from these.
 func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -198,6 +198,9 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	chosen := strings.NewReplacer(replaced...)
 	state := map[string]end{}
 	for _, o := range all {
+		if w.isOfWorkload(o) {
+			continue
+		}
 		normal, its := o.DeepCopy(), end{fields: map[string]string{}}
 		var owners []*object
 		for _, ref := range o.GetOwnerReferences() {
@@ -212,6 +215,11 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 		state[w.endKey(o, chosen, state)] = its
 	}
 	return state
+}
+
+// isOfWorkload reports whether an object is a Pod that the controller of a workload has created. The lock is held.
+func (w *walk) isOfWorkload(o *object) bool {
+	return w.referenceTo(o).GroupResource == pods && w.created[o.GetUID()] == nil && metav1.GetControllerOfNoCopy(o) != nil
 }
 
 // suffix is the end of a name that k8s.io/apimachinery/pkg/util/rand has generated.

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 
 // programActions are what users do to the objects that the program has created, whatever their kind.
 var programActions = []action{
-	{"deleteTheirs", 3, onTheirs(func(w *walk, s step, ref reference) string { return w.delete(ref, policies[s.argument%len(policies)]) })},
+	{"deleteTheirs", 3, onTheirs(deleteTheirs)},
 	{"changeTheirs", 5, changingTheirs(changeField)},
 	{"removeFieldOfTheirs", 2, changingTheirs(removeField)},
 	{"unlabel", 2, changingTheirs(func(_ *walk, _ step, o *object, _ []field) string {
@@ -127,6 +128,16 @@ func addItem(_ *walk, _ step, o *object, set []field) string {
 		}
 	}
 	return ""
+}
+
+// deleteTheirs deletes an object of the program, or one of the Pods that it controls, if there are any.
+func deleteTheirs(w *walk, s step, ref reference) string {
+	own := w.get(ref)
+	controlled := slices.DeleteFunc(w.server.List(pods, ref.Namespace), func(pod *object) bool { return own == nil || !metav1.IsControlledBy(pod, own) })
+	if len(controlled) > 0 && s.argument%2 == 0 {
+		return w.delete(w.referenceTo(controlled[s.argument/2%len(controlled)]), metav1.DeletePropagationBackground)
+	}
+	return w.delete(ref, policies[s.argument%len(policies)])
 }
 
 // replace replaces an object of the program by one of a user that has the same name.

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -390,9 +389,12 @@ func (w *walk) tellChange(c *apiserver.Change) {
 		case before != after:
 			w.tell(r.Client, "holds the Lease now")
 		}
-	case !isInstance(r.Client) && r.Subresource == "status" && r.Resource == corev1.Resource("pods"):
-		ref := w.referenceTo(c.New).String()
-		w.add(line{who: r.Client, what: ref + ": " + text(c.New, "status", "phase"), progress: ref, kind: recording.Stored})
+	case !isInstance(r.Client) && r.Resource == pods:
+		ref, phase := w.referenceTo(c.New).String(), text(c.New, "status", "phase")
+		if c.New.GetDeletionTimestamp() != nil {
+			phase = "Terminating"
+		}
+		w.add(line{who: r.Client, what: ref + ": " + phase, progress: ref, kind: recording.Stored})
 	case !isInstance(r.Client) && r.Subresource == "status":
 		ref := w.referenceTo(c.New).String()
 		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))

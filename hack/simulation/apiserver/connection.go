@@ -180,6 +180,9 @@ func (c *Connection) RoundTrip(httpRequest *http.Request) (*http.Response, error
 		c.server.refused(r, err)
 		return respondError(httpRequest, err)
 	}
+	if r.Resource == pods {
+		c.server.controllers.createPods()
+	}
 	fault, responded := c.network.Request(r)
 	result, stream, err := c.roundTrip(httpRequest.Context(), r, fault)
 	responded(result, err)

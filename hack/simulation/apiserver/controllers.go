@@ -19,8 +19,8 @@ import (
 // Controller is a built-in controller. Its value is the name of its client as well.
 type Controller string
 
-// The built-in controllers. Those of workloads make no objects: they only set the status, as if the Pods were there. A Rule that rejects the
-// creation of a Pod by the client of such a controller, with the name of the workload, lets its rollout stand still.
+// The built-in controllers. Those of workloads set the status as if the Pods were there, and create Pods as soon as a client asks for some. A Rule
+// that rejects the creation of a Pod by the client of such a controller, with the name of the workload, lets its rollout stand still.
 const (
 	DeploymentController  Controller = "deployment-controller"
 	ReplicaSetController  Controller = "replicaset-controller"
@@ -97,6 +97,7 @@ func (s *Server) startControllers() {
 	}
 	b.collects = !slices.Contains(s.options.Without, GarbageCollector)
 	s.Observe(b)
+	s.controllers = b
 	for _, name := range systemNamespaces {
 		namespace := newObject(corev1.SchemeGroupVersion.WithKind("Namespace"))
 		namespace.SetName(name)
@@ -113,6 +114,9 @@ func (b *builtInControllers) Failed(*Request, *Object, error) {}
 func (b *builtInControllers) Committed(c *Change) {
 	if name, runs := b.running[c.Request.Resource]; runs && c.Type != watch.Deleted {
 		b.schedule(name, c.New, reconcileDelay)
+	}
+	if c.Request.Resource == pods {
+		b.scheduleOwner(c.New)
 	}
 	if c.Type == watch.Deleted {
 		delete(b.server.templates, c.New.GetUID())

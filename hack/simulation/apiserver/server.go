@@ -7,8 +7,8 @@
 //
 // Some of a cluster is absent without an error, as nothing asks for it: permissions and quotas (everybody may do everything, unless a Rule
 // says otherwise), the rules of CRDs in CEL, but for those that make fields immutable (Registry.Notes says where), most of the validation of
-// built-in kinds, the managed fields of Leases and Events, the objects that workloads make, the strategies of their rollouts, endpoints, volumes,
-// tokens and load balancers. The two resources of events are independent.
+// built-in kinds, the managed fields of Leases and Events, ReplicaSets of Deployments (they control their Pods), the strategies of rollouts, endpoints,
+// volumes, tokens and load balancers. The two resources of events are independent.
 package apiserver
 
 import (
@@ -83,7 +83,9 @@ type Server struct {
 	rules           []Rule
 	resourceVersion int64
 	uids            int64
+	controllers     *builtInControllers
 	templates       map[types.UID]uint32 // the Pod template, as a hash, of the newest rollout of each workload
+	hasPods         bool                 // Workloads have Pods.
 	objects         map[schema.GroupResource]map[types.NamespacedName]*Object
 	encoded         map[*Object][]byte // the objects, as JSON
 	history         []Change

@@ -24,8 +24,8 @@ import (
 // podRetry is how long a workload whose Pods are rejected takes until the next try.
 const podRetry = time.Second
 
-// rollOut is a step of a rollout: it observes the generation, and there is one Pod more or less. All Pods are available. A Deployment that is
-// paused is only scaled, with the Pod template that it has rolled out.
+// rollOut is a step of a rollout: it observes the generation, and there is one Pod more or less. A Deployment that is paused is only scaled, with
+// the Pod template that it has rolled out.
 func rollOut(c Client, o *Object) (again time.Duration, err error) {
 	template := hash(value(o, "spec", "template"))
 	isNew := c.template(o.GetUID()) != template && o.GetKind() != "ReplicaSet" // A ReplicaSet replaces no Pods.
@@ -43,6 +43,9 @@ func rollOut(c Client, o *Object) (again time.Duration, err error) {
 	case isPaused && isNew: // There is no Pod, and none with the newest template before it is resumed.
 	default:
 		p.rollOut()
+	}
+	if p.ready, err = c.setPods(o, p, rejected == nil); err != nil {
+		return 0, err
 	}
 	status := workloadStatus(o, p)
 	status["observedGeneration"] = o.GetGeneration()
@@ -83,8 +86,9 @@ func isPaused(o *Object) bool {
 	return isPaused
 }
 
-// podCounts are how many Pods a workload should have, has, and has with the newest template, and how many more there may be meanwhile.
-type podCounts struct{ desired, all, updated, surge int64 }
+// podCounts are how many Pods a workload should have, has, has with the newest template, and has that are ready, and how many more there may be
+// meanwhile.
+type podCounts struct{ desired, all, updated, ready, surge int64 }
 
 func podsOf(o *Object) podCounts {
 	p := podCounts{desired: number(o, "spec", "replicas"), all: number(o, "status", "replicas"), updated: number(o, "status", "updatedReplicas")}
@@ -137,14 +141,14 @@ func (c Client) podRejection(o *Object) error {
 
 // workloadStatus is the status of a workload with some Pods.
 func workloadStatus(o *Object, p podCounts) map[string]any {
-	status := map[string]any{"replicas": p.all, "readyReplicas": p.all, "availableReplicas": p.all}
+	status := map[string]any{"replicas": p.all, "readyReplicas": p.ready, "availableReplicas": p.ready}
 	switch o.GetKind() {
 	case "Deployment":
 		status["updatedReplicas"] = p.updated
 	case "ReplicaSet":
 		status["fullyLabeledReplicas"] = p.all
 	case "StatefulSet":
-		update := fmt.Sprintf("%s-%x", o.GetName(), hash(value(o, "spec", "template"))) // This is the name of a ControllerRevision.
+		_, update := revisionLabel(o) // This is the name of a ControllerRevision.
 		current, isKnown := value(o, "status", "currentRevision").(string)
 		status["updatedReplicas"], status["updateRevision"] = p.updated, update
 		status["currentReplicas"], status["currentRevision"] = p.all-p.updated, current
@@ -154,7 +158,7 @@ func workloadStatus(o *Object, p podCounts) map[string]any {
 	case "DaemonSet":
 		status = map[string]any{
 			"desiredNumberScheduled": p.desired, "currentNumberScheduled": p.all, "updatedNumberScheduled": p.updated,
-			"numberReady": p.all, "numberAvailable": p.all,
+			"numberReady": p.ready, "numberAvailable": p.ready,
 		}
 	}
 	return status
@@ -178,7 +182,7 @@ func workloadConditions(o *Object, p podCounts, rejected error) []any {
 		conditions = append(conditions, keepTimes(o, condition))
 	}
 	if o.GetKind() == "Deployment" {
-		if p.all >= p.desired {
+		if p.ready >= p.desired {
 			add("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
 		} else {
 			add("Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
@@ -278,6 +282,14 @@ func runJob(c Client, o *Object) (again time.Duration, err error) {
 			})
 		}
 	}
+	if status.CompletionTime != nil {
+		err = c.completePods(o)
+	} else {
+		_, err = c.setPods(o, podCounts{all: int64(status.Active), updated: int64(status.Active)}, true)
+	}
+	if err != nil {
+		return 0, err
+	}
 	return again, c.updateStatus(o, job)
 }
 
@@ -304,48 +316,4 @@ func (c Client) updateStatus(o *Object, typed any) error {
 	o.Object["status"] = content["status"]
 	_, err = c.Update(o, "status")
 	return err
-}
-
-// nodeName is the name of the node on which all Pods run.
-const nodeName = "node-1"
-
-// podEnd is how long a Pod takes that ends gracefully.
-const podEnd = time.Second
-
-// runPod schedules a Pod, makes it ready, and deletes one that has ended gracefully.
-func runPod(c Client, o *Object) (again time.Duration, err error) {
-	pod := &corev1.Pod{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod); err != nil {
-		return 0, err
-	}
-	switch now := metav1.Now(); {
-	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
-		end := pod.DeletionTimestamp.Add(podEnd - time.Duration(*pod.DeletionGracePeriodSeconds)*time.Second)
-		if wait := end.Sub(now.Time); wait > 0 {
-			return wait, nil
-		}
-		return 0, c.Delete(o, metav1.DeleteOptions{
-			GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-		})
-	case pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0:
-	case pod.Spec.NodeName == "":
-		set(o, nodeName, "spec", "nodeName")
-		_, err = c.Update(o, "")
-		return 0, err
-	case pod.Status.Phase == corev1.PodPending:
-		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,
-			})
-		}
-		for _, container := range pod.Spec.Containers {
-			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-				Name: container.Name, Image: container.Image, Ready: true, Started: new(true),
-				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
-			})
-		}
-		return 0, c.updateStatus(o, pod)
-	}
-	return 0, nil
 }

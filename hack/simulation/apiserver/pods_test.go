@@ -1,0 +1,122 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestPods shows which Pods a workload has after what happens to it, as their names, without random ends, images and phases.
+func TestPods(t *testing.T) {
+	const image = "spec: {template: {spec: {containers: [{name: c, image: other}]}}}"
+	scaleTo := func(n int) func(c *cluster, o *Object) {
+		return func(c *cluster, o *Object) { c.merge(o, fmt.Sprintf("spec: {replicas: %d}", n)) }
+	}
+	replace := func(c *cluster, o *Object) { c.merge(o, image) }
+	remove := func(c *cluster, o *Object) {
+		if err := c.kube.AppsV1().StatefulSets("default").Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		text string
+		do   func(c *cluster, o *Object)
+		want string
+	}{
+		"Deployment":            {deployment, nil, "a-<hash>-*/c:1/Running"},
+		"Deployment, scaled":    {deployment, scaleTo(2), "a-<hash>-*/c:1/Running a-<hash>-*/c:1/Running"},
+		"Deployment, template":  {deployment, replace, "a-<hash>-*/other/Running"},
+		"ReplicaSet":            {replicaSet, nil, "a-*/c:1/Running"},
+		"ReplicaSet, template":  {replicaSet, replace, "a-*/c:1/Running"},
+		"StatefulSet":           {stateful, scaleTo(3), "a-0/c:1/Running a-1/c:1/Running a-2/c:1/Running"},
+		"StatefulSet, scaled":   {stateful, func(c *cluster, o *Object) { scaleTo(12)(c, o); advance(time.Minute); scaleTo(1)(c, o) }, "a-0/c:1/Running"},
+		"StatefulSet, template": {stateful, replace, "a-0/other/Running"},
+		"StatefulSet, deleted":  {stateful, remove, ""},
+		"DaemonSet":             {daemonSet, nil, "a-*/c:1/Running"},
+		"DaemonSet, template":   {daemonSet, replace, "a-*/other/Running"},
+		"Job":                   {job, func(c *cluster, o *Object) { c.create(strings.Replace(job, "name: a", "name: b", 1)) }, "b-*/c/Succeeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				o := c.create(test.text)
+				advance(time.Minute)
+				if n := len(c.List(pods, "default")); n > 0 {
+					t.Errorf("there are %d Pods before a client asks for some", n)
+				}
+				c.pods()
+				advance(time.Minute)
+				if test.do != nil {
+					test.do(c, o)
+					advance(time.Minute)
+				}
+				if got := c.pods(); got != test.want {
+					t.Errorf("the Pods are %s, want %s", got, test.want)
+				}
+				version := c.ResourceVersion()
+				advance(time.Hour)
+				if c.ResourceVersion() != version {
+					t.Errorf("it is never silent: %d after %d", c.ResourceVersion(), version)
+				}
+			})
+		})
+	}
+}
+
+// pods describes all Pods.
+func (c *cluster) pods() string {
+	c.Helper()
+	list, err := c.kube.CoreV1().Pods("default").List(c.ctx, metav1.ListOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	var all []string
+	for _, pod := range list.Items {
+		name := pod.Name
+		if pod.GenerateName != "" {
+			name = pod.GenerateName + "*"
+			if hash := pod.Labels["pod-template-hash"]; hash != "" {
+				name = strings.Replace(name, hash, "<hash>", 1)
+			}
+		}
+		all = append(all, fmt.Sprintf("%s/%s/%s", name, pod.Spec.Containers[0].Image, pod.Status.Phase))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// TestDeletedPod deletes a Pod of a workload: it is created again, and the workload is not available meanwhile.
+func TestDeletedPod(t *testing.T) {
+	for name, text := range map[string]string{"Deployment": deployment, "StatefulSet": stateful} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+				c.pods()
+				o := c.create(text)
+				advance(time.Minute)
+				c.expect(c.get(o), map[string]string{"status.availableReplicas": "1"})
+				before := c.List(pods, "default")[0]
+				var lowest int64 = 1
+				c.Observe(committed(func(change *Change) {
+					if change.New.GetKind() == name {
+						lowest = min(lowest, number(change.New, "status", "availableReplicas"))
+					}
+				}))
+				if err := c.kube.CoreV1().Pods("default").Delete(c.ctx, before.GetName(), metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				advance(time.Minute)
+				after := c.List(pods, "default")
+				if len(after) != 1 || after[0].GetUID() == before.GetUID() || lowest != 0 {
+					t.Errorf("after %s there are %v, and at least %d were available", before.GetName(), after, lowest)
+				}
+				c.expect(c.get(o), map[string]string{"status.availableReplicas": "1"})
+			})
+		})
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The sample-controller authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// TestPodsOfWorkloads has a program that creates a StatefulSet, and looks at its Pods: users delete one or the other, and only the StatefulSet is
+// compared with that of a fresh cluster.
+func TestPodsOfWorkloads(t *testing.T) {
+	stateful := newUnstructured("apps/v1", "StatefulSet", "a")
+	stateful.Object["spec"] = map[string]any{
+		"selector": map[string]any{"matchLabels": map[string]any{"l": "a"}}, "serviceName": "a", "template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"l": "a"}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "c"}}},
+		},
+	}
+	w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, config *rest.Config) error {
+		client := dynamic.NewForConfigOrDie(config)
+		if _, err := client.Resource(pods.WithVersion("v1")).Namespace("default").List(ctx, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+		sets := client.Resource(appsv1.SchemeGroupVersion.WithResource("statefulsets")).Namespace("default")
+		if _, err := sets.Create(ctx, stateful, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return nil
+	}}), script{})
+	w.trial = &Trial{Run: func(walk *Walk) {
+		walk.Sleep(10 * time.Second)
+		state := w.endState(nil)
+		if _, isCompared := state["statefulsets default/a"]; !isCompared || len(state) != 2 { // There is a ConfigMap, too.
+			t.Errorf("these are compared: %v", state)
+		}
+		for argument, want := range []string{"Pod a-0", "StatefulSet a"} {
+			if got := deleteTheirs(w, step{argument: argument}, w.theirs()[0]); !strings.Contains(got, want) {
+				t.Errorf("a user %s, want one that deletes %s", got, want)
+			}
+			walk.Sleep(10 * time.Second)
+		}
+		if left := w.server.List(pods, ""); len(left) > 0 {
+			t.Errorf("there are Pods without a StatefulSet: %v", left)
+		}
+	}}
+	w.inBubble(t)
+}
