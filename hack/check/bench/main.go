@@ -56,7 +56,7 @@ func main() {
 	foos, workers := numbers{10000}, numbers{2, 16}
 	flag.Var(&foos, "n", "`numbers` of Foos")
 	flag.Var(&workers, "workers", "`numbers` of workers")
-	rounds := flag.Int("rounds", 1, "`number` of rounds, in turns, in which new Foos and edits are measured; the rest is measured in the last one")
+	rounds := flag.Int("rounds", 1, "`number` of rounds, in turns, in which new and scaled Foos and edits are measured; the rest is measured in the last one")
 	only := flag.String("only", "", "comma-separated `programs` to measure: floor, sample-controller, controller-runtime, other")
 	other := flag.String("other", "", "`command` of another program, without -kubeconfig; {workers} is replaced by the number of workers")
 	keep := flag.String("keep", "", "`file` to write the table to")

@@ -41,16 +41,18 @@ type measurement struct {
 	underLoad    latency
 }
 
-// summary combines the rounds: the last one, which has all phases, with the mean of all cold starts and the medians of all
-// edits.
+// summary combines the rounds: the last one, which has all phases, with the means of all cold starts and scalings, and the
+// medians of all edits.
 func summary(rounds []measurement) measurement {
 	result := rounds[len(rounds)-1]
-	var cold []phase
+	var cold, scale []phase
 	var alone, underLoad []latency
 	for _, round := range rounds {
-		cold, alone, underLoad = append(cold, round.cold), append(alone, round.alone), append(underLoad, round.underLoad)
+		cold, scale = append(cold, round.cold), append(scale, round.scale)
+		alone, underLoad = append(alone, round.alone), append(underLoad, round.underLoad)
 	}
-	result.cold, result.alone, result.underLoad = mean(cold), median(alone), median(underLoad)
+	result.cold, result.scale = mean(cold), mean(scale)
+	result.alone, result.underLoad = median(alone), median(underLoad)
 	return result
 }
 
@@ -142,7 +144,7 @@ func measure(ctx context.Context, p program, foos, workers int, last bool) (meas
 	if last && !p.writesOnly {
 		steps = append(steps, r.idle)
 	}
-	if last && foos <= maxFoosInAllPhases {
+	if foos <= maxFoosInAllPhases {
 		steps = append(steps, r.scaleAll)
 	}
 	if !p.writesOnly {
