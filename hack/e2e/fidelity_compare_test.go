@@ -113,7 +113,7 @@ func isOfNamespace(object any) bool {
 }
 
 // ignored are fields that differ from run to run, and what controllers of Kubernetes set.
-var ignored = strings.Fields("resourceVersion time lastTransitionTime deployment.kubernetes.io/revision")
+var ignored = strings.Fields("resourceVersion time lastTransitionTime deployment.kubernetes.io/revision controller-revision-hash nodeName")
 
 // invented are resourceVersions, and objects and fields that cannot be changed, in messages.
 var invented = regexp.MustCompile(

@@ -229,7 +229,8 @@ var suffix = regexp.MustCompile("-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 // may generate names itself, of those of owners.
 func endName(o *object, byUID map[types.UID]*object) string {
 	name := o.GetName()
-	if generated := o.GetGenerateName(); generated != "" {
+	generated := o.GetGenerateName()
+	if generated != "" && suffix.MatchString("-"+strings.TrimPrefix(name, generated)) { // The Pods of a StatefulSet have other ends.
 		name = generated + "*"
 	}
 	var owner *object

@@ -138,6 +138,7 @@ func newPod(o *Object, others []*Object) *Object {
 	if label != "" {
 		labels[label] = revision
 	}
+	pod.SetGenerateName(o.GetName() + "-")
 	switch o.GetKind() {
 	case "StatefulSet":
 		n := 0
@@ -153,8 +154,6 @@ func newPod(o *Object, others []*Object) *Object {
 		}
 	case "Deployment":
 		pod.SetGenerateName(o.GetName() + "-" + revision + "-")
-	default:
-		pod.SetGenerateName(o.GetName() + "-")
 	}
 	pod.SetLabels(labels)
 	return pod

@@ -79,7 +79,7 @@ func (c *cluster) pods() string {
 	var all []string
 	for _, pod := range list.Items {
 		name := pod.Name
-		if pod.GenerateName != "" {
+		if pod.Labels["apps.kubernetes.io/pod-index"] == "" {
 			name = pod.GenerateName + "*"
 			if hash := pod.Labels["pod-template-hash"]; hash != "" {
 				name = strings.Replace(name, hash, "<hash>", 1)

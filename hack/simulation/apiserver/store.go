@@ -83,7 +83,8 @@ func isManaged(resource schema.GroupResource) bool {
 
 // isNewGeneration reports whether an update changes what the generation of an object counts.
 func (resource *Resource) isNewGeneration(r *Request, found, stored *Object) bool {
-	if !resource.hasGeneration || r.Subresource == "status" {
+	isBinding := r.Resource == pods && text(found, "spec", "nodeName") != text(stored, "spec", "nodeName")
+	if !resource.hasGeneration || r.Subresource == "status" || isBinding {
 		return false
 	}
 	counted := func(o *Object) map[string]any {
