@@ -239,10 +239,10 @@ func probeUndo(w *walk) {
 	w.judgeQuiet(ref)
 }
 
-// owned returns the objects of the program that have an owner, and are not being deleted.
+// owned returns the objects of the program that have the owner for whom it has created them, and are not being deleted.
 func (w *walk) owned() (refs []reference) {
 	for _, ref := range w.theirs() {
-		if o := w.get(ref); o != nil && o.GetDeletionTimestamp() == nil && len(o.GetOwnerReferences()) > 0 {
+		if o := w.get(ref); o != nil && o.GetDeletionTimestamp() == nil && len(o.GetOwnerReferences()) > 0 && !w.isAdopted(o) {
 			refs = append(refs, ref)
 		}
 	}

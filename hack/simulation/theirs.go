@@ -167,13 +167,19 @@ func adopt(w *walk, s step, o *object, _ []field) string {
 	return "makes " + ref.Name + " the controller of"
 }
 
+// isAdopted reports whether users have made an object of theirs the controller of another object, and it still is.
+func (w *walk) isAdopted(o *object) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	adopter, isAdopted := w.adopted[o.GetUID()]
+	controller := metav1.GetControllerOfNoCopy(o)
+	return isAdopted && controller != nil && controller.UID == adopter
+}
+
 // takeBack deletes what users have made an object the controller of, and still is: for whom it was created, it could not be created again.
 func (w *walk) takeBack() {
 	for _, o := range w.server.All() {
-		w.lock.Lock()
-		adopter, isAdopted := w.adopted[o.GetUID()]
-		w.lock.Unlock()
-		if controller := metav1.GetControllerOfNoCopy(o); isAdopted && controller != nil && controller.UID == adopter {
+		if w.isAdopted(o) {
 			w.tell(user, w.delete(w.referenceTo(o), metav1.DeletePropagationBackground))
 		}
 	}

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,25 @@ func TestPodsOfWorkloads(t *testing.T) {
 		}
 		if left := w.server.List(pods, ""); len(left) > 0 {
 			t.Errorf("there are Pods without a StatefulSet: %v", left)
+		}
+	}}
+	w.inBubble(t)
+}
+
+// TestOwnedByOthers makes another object of a user the controller of what the program has created: the program need not create that again for it.
+func TestOwnedByOthers(t *testing.T) {
+	create := steps(t, "create", "create")
+	create[1].target = 1
+	w := newWalk(newTestTester(t, Config{Program: newWidgetController(nil)}), script{steps: create})
+	w.trial = &Trial{Run: func(walk *Walk) {
+		for _, s := range create {
+			w.take(s)
+		}
+		walk.Sleep(10 * time.Second)
+		before := w.owned()
+		probeNewOwner(w)
+		if after := w.owned(); len(before) != 2 || slices.Contains(after, before[0]) || !slices.Contains(after, before[1]) {
+			t.Errorf("these have their owners: %v, and then %v", before, after)
 		}
 	}}
 	w.inBubble(t)
