@@ -288,7 +288,7 @@ func (w *walk) settle() {
 		w.lock.Lock()
 		for _, r := range w.sentSince(last, w.isCorrection) {
 			last = r.Sent.Add(time.Nanosecond)
-			for _, at := range []time.Time{r.due, w.late[r.ref]} {
+			for _, at := range []time.Time{r.due, w.late[r.ref], w.goneAt(r)} {
 				if at.After(due) {
 					due = at
 				}
@@ -313,6 +313,19 @@ func (w *walk) lateUntil() (until time.Time) {
 		}
 	}
 	return until
+}
+
+// goneAt returns since when what a request creates was gone, if the garbage collector or a user has deleted it. The lock is held.
+func (w *walk) goneAt(r *request) (gone time.Time) {
+	if r.Verb != "create" {
+		return gone
+	}
+	for _, at := range w.changedAt[r.ref.String()] {
+		if at.Before(r.Sent) {
+			gone = at // The last change of what does not exist was its deletion.
+		}
+	}
+	return gone
 }
 
 // isLate reports whether the status of an object may wait for a resync. The lock is held.

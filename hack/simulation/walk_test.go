@@ -4,13 +4,17 @@
 package simulation
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -76,4 +80,39 @@ func TestIdle(t *testing.T) {
 			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
 		}
 	})
+}
+
+// TestCreatedAfterCollection has a program create an object more than two minutes after the last action: that is late, unless the object was there
+// until the garbage collector deleted it.
+func TestCreatedAfterCollection(t *testing.T) {
+	for isThere, isLate := range map[bool]bool{false: true, true: false} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newUnstructured("v1", "ConfigMap", "a")
+			w := newWalk(newTestTester(t, Config{Program: func(ctx context.Context, config *rest.Config) error {
+				time.Sleep(convergenceTimeout + 10*time.Second)
+				client := dynamic.NewForConfigOrDie(config).Resource(configMaps).Namespace("default")
+				if _, err := client.Create(ctx, o, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return nil
+			}}), script{})
+			w.begin(1, nil)
+			defer w.end()
+			if isThere {
+				if _, err := w.user.Create(o); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Minute, func() {
+					if err := w.server.Client(string(apiserver.GarbageCollector)).Delete(o, metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			w.settle()
+			if broken := w.broken[Soon]; (broken != nil) != isLate {
+				t.Errorf("if the object was there (%v), broken is %v", isThere, broken)
+			}
+		})
+	}
 }
