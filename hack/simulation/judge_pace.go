@@ -44,18 +44,24 @@ func paceJudge(w *walk) judge {
 	}}
 }
 
-// changesSince returns how often others than the program have changed the object of a request, or what it is about. An object that belongs
-// to nobody is about itself. The lock is held.
-func (w *walk) changesSince(r *request, since time.Time) (n int) {
-	for _, about := range slices.Compact([]string{r.about, r.ref.String()}) {
+// changesSince returns how often others than the program have changed the object of a request, or what it is about, or what the program has
+// written for that. An object that belongs to nobody is about itself. The lock is held.
+func (w *walk) changesSince(r *request, since time.Time) int {
+	changes := map[time.Time]bool{} // One is recorded by all that it is about.
+	count := func(about string) {
 		for _, at := range slices.Backward(w.changedAt[about]) {
 			if at.Before(since) {
 				break
 			}
-			n++
+			changes[at] = true
 		}
 	}
-	return n
+	count(r.about)
+	count(r.ref.String())
+	for _, other := range w.sentSince(since, func(other *request) bool { return other.about == r.about && other.IsWrite() }) {
+		count(other.ref.String())
+	}
+	return len(changes)
 }
 
 // isSteady reports whether faults have neither begun nor ended for a while. The lock is held.

@@ -37,7 +37,7 @@ func strictJudge(w *walk) judge {
 			}
 		},
 		failed: func(i *instance, r *request, found *object, err error) {
-			isLate := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+			isLate := (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !isDenied(err)
 			if found == nil || !isLate || !isWork(r.Resource) || w.isForAnotherOwner(r, found) {
 				return // What was written for another owner is no own write.
 			}

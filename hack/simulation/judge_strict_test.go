@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -87,4 +88,23 @@ func TestIsForAnotherOwner(t *testing.T) {
 
 func deletionOf(options string) *apiserver.Request {
 	return &apiserver.Request{Verb: "delete", Body: []byte(options)}
+}
+
+// TestDeniedWrite has a write fail with 409 that is computed from the instance's own write: from an older state, or because a webhook denies it.
+func TestDeniedWrite(t *testing.T) {
+	ref := Refer(configMaps.GroupResource(), "default", "a")
+	for err, isBroken := range map[error]bool{
+		apierrors.NewConflict(ref.GroupResource, ref.Name, errors.New("the object has been modified")):              true,
+		apiserver.StatusError(http.StatusConflict, `admission webhook "validate.simulated" denied the request: no`): false,
+	} {
+		w := newWalk(newTestTester(t, Config{Strict: strictPromises}), script{})
+		i := &instance{walk: w, name: "instance-1", knowledge: newKnowledge()}
+		found := newUnstructured("v1", "ConfigMap", "a")
+		found.SetResourceVersion("9")
+		i.acked[ref] = "9"
+		strictJudge(w).failed(i, &request{Request: newRequestFor(ref, "update"), ref: ref}, found, err)
+		if got := w.broken[OwnWrites] != nil; got != isBroken {
+			t.Errorf("after %q, it is broken: %t", err, got)
+		}
+	}
 }

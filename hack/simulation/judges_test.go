@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
@@ -182,4 +184,26 @@ func TestHides(t *testing.T) {
 			verify("then", false)
 		})
 	}
+}
+
+// TestChangesOfTakenName counts what others have done about a Widget: they have deleted what had the name that the program has used since, and
+// changed something that the program has created for the Widget.
+func TestChangesOfTakenName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(newTestTester(t, Config{}), script{})
+		owner := newUnstructured("example.com/v1", "Widget", "a")
+		taken, own := newUnstructured("v1", "ConfigMap", "a"), newUnstructured("v1", "ConfigMap", "b")
+		own.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
+		w.server = apiserver.New(w.registry, apiserver.Options{})
+		ref, refOfOwn, of := w.referenceTo(taken), w.referenceTo(own), w.referenceTo(owner)
+		w.recordNews(ref, &apiserver.Change{Type: watch.Deleted, Old: taken, New: taken})
+		time.Sleep(time.Second) // By the fake clock of the bubble.
+		w.recordNews(refOfOwn, &apiserver.Change{Type: watch.Modified, Old: own, New: own})
+		for _, ref := range []reference{ref, refOfOwn, of} {
+			w.requests = append(w.requests, &request{Request: newRequestFor(ref, "update"), ref: ref, about: of.String()})
+		}
+		if n := w.changesSince(w.requests[2], time.Now().Add(-time.Minute)); n != 2 {
+			t.Errorf("others have changed something %d times, want 2", n)
+		}
+	})
 }

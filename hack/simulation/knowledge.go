@@ -142,11 +142,10 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 		q.decided = i.waiting.since
 	}
 	for about, last := range i.answered {
-		if last.at.Equal(r.Sent) && last.due.After(q.due) && !i.walk.isAboutUsers(about) {
-			q.due = last.due // What belongs to nobody was read for this one.
-		}
-		// What the response was about is what this one is sent for. Others may have taken its object away meanwhile.
-		if last.at.Equal(r.Sent) && (about == q.about || q.about == q.ref.String() && !i.walk.isUsers(r.Resource)) {
+		// What the response was about is what this one is sent for: what belongs to nobody was read for it, and others may have taken its object
+		// away meanwhile.
+		isFor := about == q.about || !i.walk.isAboutUsers(about) || q.about == q.ref.String() && !i.walk.isUsers(r.Resource)
+		if last.at.Equal(r.Sent) && isFor {
 			if last.decided.Before(q.decided) {
 				q.decided = last.decided
 			}

@@ -82,6 +82,26 @@ func TestDueAfterRead(t *testing.T) {
 	}
 }
 
+// TestDecidedBeforeRead has a read fail after a second, and judges when a write of a Widget was decided that follows: before the read, unless that
+// was of another Widget.
+func TestDecidedBeforeRead(t *testing.T) {
+	all := newTestTester(t, Config{})
+	for read, isBefore := range map[Reference]bool{
+		Refer(configMaps.GroupResource(), "default", "a"): true, Refer(widgets.GroupResource(), "default", "a"): false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			i, began := &instance{walk: newWalk(all, script{}), knowledge: newKnowledge()}, time.Now()
+			sent := i.newRequest(newRequestFor(read, "get"))
+			time.Sleep(time.Second) // By the fake clock of the bubble.
+			i.learnResponse(sent, nil, apierrors.NewTimeoutError("injected", 0))
+			written := i.newRequest(newRequestFor(Refer(widgets.GroupResource(), "default", "b"), "update"))
+			if got := written.decided.Equal(began); got != isBefore {
+				t.Errorf("after a read of %s, it was decided before that: %t, want %t", read, got, isBefore)
+			}
+		})
+	}
+}
+
 func newRequestFor(ref reference, verb string) *apiserver.Request {
 	return &apiserver.Request{Verb: verb, Resource: ref.GroupResource, Namespace: ref.Namespace, Name: ref.Name, Sent: time.Now(),
 		Body: []byte(`{"metadata":{"name":"` + ref.Name + `"}}`)}
