@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -91,7 +92,9 @@ func (i *Index[T]) Superseded(foo *samplev1alpha1.Foo, desired string) []T {
 		return object.GetNamespace() != foo.Namespace || object.GetName() == desired || object.GetDeletionTimestamp() != nil
 	})
 	slices.SortFunc(superseded, func(a, b T) int {
-		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+		// Of two that were created in the same second, the newer one has rather changed last.
+		lastChanged, _ := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
+		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), lastChanged)
 	})
 	return superseded
 }

@@ -87,8 +87,9 @@ func TestSuperseded(t *testing.T) {
 	deleted.DeletionTimestamp = new(metav1.Unix(6, 0))
 	notControlled := newDeployment("default", "not-controlled", 5, foo)
 	notControlled.OwnerReferences = nil
-	index := newIndex(t, deleted, notControlled,
-		newDeployment("default", "b", 2, foo), newDeployment("default", "a", 2, foo), newDeployment("default", "newest", 3, foo),
+	changedFirst, changedLast := newDeployment("default", "a", 2, foo), newDeployment("default", "b", 2, foo)
+	changedFirst.ResourceVersion, changedLast.ResourceVersion = "9", "10"
+	index := newIndex(t, deleted, notControlled, changedFirst, changedLast, newDeployment("default", "newest", 3, foo),
 		newDeployment("default", "current", 4, foo), newDeployment("other", "other-namespace", 5, foo),
 		newDeployment("default", "earlier-foo", 5, newFoo("default", "foo", "earlier-uid")))
 	for range 10 {
@@ -96,7 +97,7 @@ func TestSuperseded(t *testing.T) {
 		for _, deployment := range index.Superseded(foo, "current") {
 			got = append(got, deployment.Name)
 		}
-		if want := []string{"newest", "a", "b"}; !slices.Equal(got, want) {
+		if want := []string{"newest", "b", "a"}; !slices.Equal(got, want) {
 			t.Fatalf("Superseded() = %q, want %q", got, want)
 		}
 	}
