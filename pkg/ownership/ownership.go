@@ -91,8 +91,7 @@ func (i *Index[T]) Superseded(foo *samplev1alpha1.Foo, desired string) []T {
 	superseded := slices.DeleteFunc(i.Get(string(foo.UID)), func(object T) bool {
 		return object.GetNamespace() != foo.Namespace || object.GetName() == desired || object.GetDeletionTimestamp() != nil
 	})
-	slices.SortFunc(superseded, func(a, b T) int {
-		// Of two that were created in the same second, the newer one has rather changed last.
+	slices.SortFunc(superseded, func(a, b T) int { // Of two of the same second, the newer one has rather changed last.
 		lastChanged, _ := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
 		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), lastChanged)
 	})

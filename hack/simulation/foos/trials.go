@@ -341,8 +341,6 @@ func (w walk) unlabel(n int) {
 func (w walk) orphan(n int) {
 	w.set(deploymentRef(n), "removes the owner references of", "metadata.ownerReferences", nil)
 }
-
-// update changes a Deployment.
 func (w walk) update(n int, verb string, do func(d *object)) { w.Change(deploymentRef(n), verb, do) }
 
 // reconcile waits until the Foos are reconciled.
