@@ -93,7 +93,8 @@ func (i *Index[T]) Superseded(foo *samplev1alpha1.Foo, desired string) []T {
 	})
 	slices.SortFunc(superseded, func(a, b T) int { // Of two of the same second, the newer one has rather changed last.
 		lastChanged, _ := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
-		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), lastChanged)
+		created := b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time)
+		return cmp.Or(created, lastChanged, cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return superseded
 }
