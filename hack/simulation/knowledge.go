@@ -308,7 +308,7 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case r.Resource == leases:
 		i.observeLease(r, result, err)
 		return
-	case !isWork(r.Resource) || r.Verb == "watch":
+	case !isWork(r.Resource) || r.Verb == "watch" || r.IsDryRun():
 		return
 	case err == nil && !r.isVain && !i.failures[r.series()].anyVain:
 		delete(i.failures, r.series())

@@ -102,6 +102,21 @@ func TestDecidedBeforeRead(t *testing.T) {
 	}
 }
 
+// TestDryRun has an instance write without storing: it is no write, and the instance knows no more than before.
+func TestDryRun(t *testing.T) {
+	ref := Refer(configMaps.GroupResource(), "default", "a")
+	for query, isWrite := range map[string]bool{"": true, "dryRun=All": false} {
+		i, request := &instance{walk: newWalk(newTestTester(t, Config{}), script{}), knowledge: newKnowledge()}, newRequestFor(ref, "create")
+		request.Query, _ = url.ParseQuery(query)
+		created := newUnstructured("v1", "ConfigMap", "a")
+		created.SetResourceVersion("7")
+		i.learnResponse(i.newRequest(request), created, nil)
+		if _, isKnown := i.objects[ref]; request.IsWrite() != isWrite || isKnown != isWrite {
+			t.Errorf("with the query %q it is a write: %t, and known: %t", query, request.IsWrite(), isKnown)
+		}
+	}
+}
+
 func newRequestFor(ref reference, verb string) *apiserver.Request {
 	return &apiserver.Request{Verb: verb, Resource: ref.GroupResource, Namespace: ref.Namespace, Name: ref.Name, Sent: time.Now(),
 		Body: []byte(`{"metadata":{"name":"` + ref.Name + `"}}`)}

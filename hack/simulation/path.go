@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var services, pods = corev1.Resource("services"), corev1.Resource("pods")
+var pods = corev1.Resource("pods")
 
 const (
 	// maxOrders is in how many orders the users' objects are created, until one leads to the same end.
@@ -190,9 +191,10 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 		if name := endName(o, byUID); name != o.GetName() {
 			replaced = append(replaced, o.GetName(), name)
 		}
-		address, of := text(o, "spec", "clusterIP"), w.referenceTo(o).GroupResource
-		if of == services && address != "" && address != corev1.ClusterIPNone && !set[fieldOf{of, "spec.clusterIP"}] {
-			replaced = append(replaced, address, "<address of "+nameOfOwner(o)+">")
+		for _, address := range []string{text(o, "spec", "clusterIP"), text(o, "status", "podIP")} {
+			if address != "" && address != corev1.ClusterIPNone {
+				replaced = append(replaced, address, "<address of "+nameOfOwner(o)+">")
+			}
 		}
 	}
 	chosen := strings.NewReplacer(replaced...)
@@ -217,9 +219,9 @@ func (w *walk) endState(set map[fieldOf]bool) map[string]end {
 	return state
 }
 
-// isOfWorkload reports whether an object is a Pod that the controller of a workload has created. The lock is held.
+// isOfWorkload reports whether an object is a Pod that the controller of a workload has created, and may have left. The lock is held.
 func (w *walk) isOfWorkload(o *object) bool {
-	return w.referenceTo(o).GroupResource == pods && w.created[o.GetUID()] == nil && metav1.GetControllerOfNoCopy(o) != nil
+	return w.referenceTo(o).GroupResource == pods && w.created[o.GetUID()] == nil && !w.isUsers(pods) && w.given(o) == nil
 }
 
 // suffix is the end of a name that k8s.io/apimachinery/pkg/util/rand has generated.
@@ -260,8 +262,10 @@ func (w *walk) endKey(o *object, chosen *strings.Replacer, state map[string]end)
 // isGeneration reports whether a field of a status is an observed generation.
 func isGeneration(name string) bool { return strings.HasSuffix(name, ".observedGeneration") }
 
-// isVersion reports whether a field is the resourceVersion of what is referred to.
-func isVersion(f field) bool { return f.lastName() == "resourceVersion" }
+// isVersion reports whether a field is the resourceVersion of what is referred to, or counts the changes of a template.
+func isVersion(f field) bool {
+	return f.lastName() == "resourceVersion" || strings.HasSuffix(f.name, appsv1.DeprecatedTemplateGeneration)
+}
 
 // comparedFields returns the fields of an object that are compared.
 func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field) {

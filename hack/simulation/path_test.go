@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -36,8 +37,13 @@ func TestChosenNames(t *testing.T) {
 			slices.Reverse(owners)
 		}
 		ofPod.SetOwnerReferences(owners)
-		for _, o := range []*object{pod, service, widget, ofPod, ofWidget} {
+		daemonSet := newUnstructured("apps/v1", "DaemonSet", "a")
+		daemonSet.SetAnnotations(map[string]string{appsv1.DeprecatedTemplateGeneration: suffix})
+		for _, o := range []*object{pod, service, widget, ofPod, ofWidget, daemonSet} {
 			w.objects[w.referenceTo(o)] = o
+			for _, f := range fieldsOf(o) {
+				w.set[fieldOf{w.referenceTo(o).GroupResource, f.name}] = true // The program has written all of it once.
+			}
 		}
 		return w
 	}

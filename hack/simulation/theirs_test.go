@@ -44,6 +44,10 @@ func TestPodsOfWorkloads(t *testing.T) {
 		if _, isCompared := state["statefulsets default/a"]; !isCompared || len(state) != 2 { // There is a ConfigMap, too.
 			t.Errorf("these are compared: %v", state)
 		}
+		if left := w.theirs()[0]; w.refusePods(left, time.Second) == "" || w.refusePods(w.referenceTo(w.others[0]), time.Second) != "" {
+			t.Error("not only a workload has Pods")
+		}
+		walk.Sleep(time.Second)
 		for argument, want := range []string{"Pod a-0", "StatefulSet a"} {
 			if got := deleteTheirs(w, step{argument: argument}, w.theirs()[0]); !strings.Contains(got, want) {
 				t.Errorf("a user %s, want one that deletes %s", got, want)

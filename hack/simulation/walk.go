@@ -380,7 +380,7 @@ func (w *walk) Failed(r *apiserver.Request, found *object, err error) {
 		w.violated(simulated, "%s: %v", r, err)
 	}
 	i := w.instanceOf(r.Client)
-	if i == nil || i.open[r] == nil {
+	if i == nil || i.open[r] == nil || r.IsDryRun() {
 		return
 	}
 	for _, j := range w.judges {
@@ -410,7 +410,11 @@ func (w *walk) tellChange(c *apiserver.Change) {
 		w.add(line{who: r.Client, what: ref + ": " + phase, progress: ref, kind: recording.Stored})
 	case !isInstance(r.Client) && r.Subresource == "status":
 		ref := w.referenceTo(c.New).String()
-		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas"))
+		available, desired := number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas")
+		if c.New.GetKind() == "DaemonSet" {
+			available, desired = number(c.New, "status", "numberAvailable"), number(c.New, "status", "desiredNumberScheduled")
+		}
+		progress := fmt.Sprintf("%s: %d of %d replicas available", ref, available, desired)
 		w.add(line{who: r.Client, what: progress, progress: ref, kind: recording.Stored})
 	default:
 		w.add(line{who: r.Client, what: fmt.Sprintf("%s: resourceVersion %d", r, c.ResourceVersion), kind: recording.Stored})

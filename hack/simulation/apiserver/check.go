@@ -27,9 +27,9 @@ var parameters = map[string][]string{
 		labelSelector fieldSelector limit continue resourceVersion resourceVersionMatch timeoutSeconds`),
 	"watch": strings.Fields(`
 		watch labelSelector fieldSelector resourceVersion resourceVersionMatch timeoutSeconds allowWatchBookmarks sendInitialEvents`),
-	"create":           strings.Fields("fieldManager fieldValidation"),
-	"update":           strings.Fields("fieldManager fieldValidation"),
-	"patch":            strings.Fields("fieldManager fieldValidation force"),
+	"create":           strings.Fields("fieldManager fieldValidation dryRun"),
+	"update":           strings.Fields("fieldManager fieldValidation dryRun"),
+	"patch":            strings.Fields("fieldManager fieldValidation dryRun force"),
 	"delete":           strings.Fields("propagationPolicy gracePeriodSeconds"),
 	"deletecollection": strings.Fields("labelSelector fieldSelector propagationPolicy gracePeriodSeconds"),
 }
@@ -69,16 +69,16 @@ func (resource *Resource) check(r *Request) error {
 
 // checkOptions checks the options of a write, but those of a deletion.
 func (r *Request) checkOptions() error {
-	manager, validation := r.Query.Get("fieldManager"), r.Query.Get("fieldValidation")
+	manager, validation, dryRun := r.Query.Get("fieldManager"), r.Query.Get("fieldValidation"), r.Query["dryRun"]
 	switch r.Verb {
 	case "create":
-		options := &metav1.CreateOptions{FieldManager: manager, FieldValidation: validation}
+		options := &metav1.CreateOptions{FieldManager: manager, FieldValidation: validation, DryRun: dryRun}
 		return invalidOptions("CreateOptions", metav1validation.ValidateCreateOptions(options))
 	case "update":
-		options := &metav1.UpdateOptions{FieldManager: manager, FieldValidation: validation}
+		options := &metav1.UpdateOptions{FieldManager: manager, FieldValidation: validation, DryRun: dryRun}
 		return invalidOptions("UpdateOptions", metav1validation.ValidateUpdateOptions(options))
 	case "patch":
-		options := &metav1.PatchOptions{FieldManager: manager, FieldValidation: validation}
+		options := &metav1.PatchOptions{FieldManager: manager, FieldValidation: validation, DryRun: dryRun}
 		if r.Query.Has("force") {
 			options.Force = new(r.Query.Get("force") == "true")
 		}

@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 		code                                    int
 		part                                    string
 	}{
-		{"POST", "/api/v1/namespaces/default/configmaps?dryRun=All", "", "", configMap, 501, "parameter dryRun=All of create"},
+		{"DELETE", "/api/v1/namespaces/default/configmaps/a?dryRun=All", "", "", "", 501, "parameter dryRun=All of delete"},
 		{"GET", "/api/v1/namespaces/default/configmaps?nope=1", "", "", "", 501, "parameter nope=1 of list"},
 		{"GET", "/api/v1/namespaces/default/pods/a/log", "", "", "", 501, "subresource log of pods"},
 		{"POST", "/api/v1/namespaces/default/pods/a/eviction", "", "", "", 501, "subresource eviction of pods"},

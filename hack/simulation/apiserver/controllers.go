@@ -117,6 +117,9 @@ func (b *builtInControllers) Committed(c *Change) {
 	}
 	if c.Request.Resource == pods {
 		b.scheduleOwner(c.New)
+		if c.Old != nil && metav1.GetControllerOfNoCopy(c.New) == nil {
+			b.scheduleOwner(c.Old)
+		}
 	}
 	if c.Type == watch.Deleted {
 		delete(b.server.templates, c.New.GetUID())

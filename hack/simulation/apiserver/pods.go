@@ -4,7 +4,6 @@
 package apiserver
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -54,58 +54,104 @@ func (b *builtInControllers) scheduleOwner(pod *Object) {
 	}
 }
 
-// setPods makes the Pods of a workload as many as there should be, in all and of the newest template, and returns how many are ready. One that is
-// being deleted gets no new ones.
-func (c Client) setPods(o *Object, p podCounts, mayCreate bool) (ready int64, err error) {
-	own, exist := c.podsOf(o)
-	if !exist {
-		return p.all, nil
-	}
-	label, revision := revisionLabel(o)
-	var kept, old []*Object
-	for _, pod := range own {
-		if label == "" || pod.GetLabels()[label] == revision {
-			kept = append(kept, pod)
-		} else {
-			old = append(old, pod)
-		}
-	}
-	kept = append(kept, old[:min(len(old), int(p.all-p.updated))]...)
-	kept = kept[:min(len(kept), int(p.all))]
-	for _, pod := range own {
-		if !slices.Contains(kept, pod) {
-			err := c.Delete(pod, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.GetUID()))})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return 0, err
-			}
-		} else if isReady(pod) {
-			ready++
-		}
-	}
-	for len(kept) < int(p.all) && mayCreate && o.GetDeletionTimestamp() == nil {
-		pod := newPod(o, kept)
-		if _, err := c.Create(pod); err != nil && !apierrors.IsAlreadyExists(err) { // One of its name is still being deleted.
-			return 0, err
-		}
-		kept = append(kept, pod)
-	}
-	return ready, nil
-}
-
-// podsOf returns the Pods of a workload that are not being deleted, in the order of their ordinals or names, and whether workloads have Pods.
-func (c Client) podsOf(o *Object) (own []*Object, exist bool) {
+// podsOf returns the Pods of a workload that are not being deleted, in the order in which they are kept: those of the newest template first, and
+// those of a StatefulSet that has less replicas last. It has none before a client asks for some.
+func (c Client) podsOf(o *Object) (own []*Object, exist bool, err error) {
 	c.server.lock.Lock()
-	defer c.server.lock.Unlock()
-	if !c.server.hasPods {
-		return nil, false
+	exist = c.server.hasPods
+	c.server.lock.Unlock()
+	if !exist {
+		return nil, false, nil
 	}
-	for _, pod := range sorted(c.server.objects[pods], o.GetNamespace()) {
-		if metav1.IsControlledBy(pod, o) && pod.GetDeletionTimestamp() == nil {
+	for _, pod := range c.server.List(pods, o.GetNamespace()) {
+		if pod.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if isOrphanOf(o, pod) {
+			pod = pod.DeepCopy()
+			pod.SetOwnerReferences(append(pod.GetOwnerReferences(), *metav1.NewControllerRef(o, o.GroupVersionKind())))
+			if pod, err = c.Update(pod, ""); err != nil {
+				return nil, true, err
+			}
+		}
+		if metav1.IsControlledBy(pod, o) {
 			own = append(own, pod)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b *Object) int { return cmp.Compare(ordinal(a), ordinal(b)) })
-	return own, true
+	slices.SortStableFunc(own, func(a, b *Object) int { return slices.Compare(lastness(o, a), lastness(o, b)) })
+	return own, true, nil
+}
+
+// lastness returns what decides whether a Pod is deleted before others of its workload.
+func lastness(o, pod *Object) []int {
+	isExcess, isOld := 0, 0
+	if o.GetKind() == "StatefulSet" && int64(ordinal(pod)) >= number(o, "spec", "replicas") {
+		isExcess = 1
+	}
+	if !isNewest(o, pod) {
+		isOld = 1
+	}
+	return []int{isExcess, isOld, ordinal(pod)}
+}
+
+// isOrphanOf reports whether a Pod has no controller, and a workload selects it.
+func isOrphanOf(o, pod *Object) bool {
+	content, ok := value(o, "spec", "selector").(map[string]any)
+	if !ok || o.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(pod) != nil {
+		return false
+	}
+	var labelSelector metav1.LabelSelector
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &labelSelector) != nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&labelSelector)
+	isItsName := o.GetKind() != "StatefulSet" || pod.GetName() == podName(o, ordinal(pod))
+	return err == nil && isItsName && selector.Matches(labels.Set(pod.GetLabels()))
+}
+
+// count counts the Pods of a workload.
+func (p *podCounts) count(o *Object, own []*Object) {
+	p.all, p.updated, p.ready = int64(len(own)), 0, 0
+	for _, pod := range own {
+		if isNewest(o, pod) {
+			p.updated++
+		}
+		if isReady(pod) {
+			p.ready++
+		}
+	}
+}
+
+// setPods deletes or creates Pods of a workload until there are as many as counted, and returns them. One that is being deleted gets no new ones.
+func (c Client) setPods(o *Object, own []*Object, p podCounts, mayCreate bool) ([]*Object, error) {
+	for len(own) > int(p.all) {
+		last := own[len(own)-1]
+		err := c.Delete(last, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(last.GetUID()))})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		own = own[:len(own)-1]
+	}
+	for len(own) < int(p.all) && mayCreate && o.GetDeletionTimestamp() == nil {
+		created, err := c.Create(newPod(o, own))
+		if apierrors.IsAlreadyExists(err) {
+			break // One of its name is still being deleted.
+		}
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, created)
+	}
+	return own, nil
+}
+
+// startPods makes the Pods of a Job as many as are active.
+func (c Client) startPods(job *Object, active int64) error {
+	own, exist, err := c.podsOf(job)
+	if exist && err == nil {
+		_, err = c.setPods(job, own, podCounts{all: active}, true)
+	}
+	return err
 }
 
 // revisionLabel returns the label of the Pods of a workload that says of which template they are, and its newest value. Those of a Job, and of a
@@ -123,6 +169,15 @@ func revisionLabel(o *Object) (label, revision string) {
 	return "", ""
 }
 
+// isNewest reports whether a Pod of a workload has the newest template.
+func isNewest(o, pod *Object) bool {
+	label, revision := revisionLabel(o)
+	return label == "" || pod.GetLabels()[label] == revision
+}
+
+// podName returns the name of a Pod of a StatefulSet.
+func podName(o *Object, ordinal int) string { return fmt.Sprintf("%s-%d", o.GetName(), ordinal) }
+
 // newPod returns a new Pod of a workload that has others.
 func newPod(o *Object, others []*Object) *Object {
 	pod := newObject(corev1.SchemeGroupVersion.WithKind("Pod"))
@@ -132,11 +187,11 @@ func newPod(o *Object, others []*Object) *Object {
 	pod.Object["spec"] = runtime.DeepCopyJSONValue(value(o, "spec", "template", "spec"))
 	pod.SetNamespace(o.GetNamespace())
 	pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(o, o.GroupVersionKind())})
-	labels := map[string]string{}
-	maps.Copy(labels, pod.GetLabels())
+	its := map[string]string{}
+	maps.Copy(its, pod.GetLabels())
 	label, revision := revisionLabel(o)
 	if label != "" {
-		labels[label] = revision
+		its[label] = revision
 	}
 	pod.SetGenerateName(o.GetName() + "-")
 	switch o.GetKind() {
@@ -145,8 +200,8 @@ func newPod(o *Object, others []*Object) *Object {
 		for slices.ContainsFunc(others, func(other *Object) bool { return ordinal(other) == n }) {
 			n++
 		}
-		name := fmt.Sprintf("%s-%d", o.GetName(), n)
-		labels[appsv1.StatefulSetPodNameLabel], labels[appsv1.PodIndexLabel] = name, strconv.Itoa(n)
+		name := podName(o, n)
+		its[appsv1.StatefulSetPodNameLabel], its[appsv1.PodIndexLabel] = name, strconv.Itoa(n)
 		pod.SetName(name)
 		set(pod, name, "spec", "hostname")
 		if service := text(o, "spec", "serviceName"); service != "" {
@@ -155,7 +210,7 @@ func newPod(o *Object, others []*Object) *Object {
 	case "Deployment":
 		pod.SetGenerateName(o.GetName() + "-" + revision + "-")
 	}
-	pod.SetLabels(labels)
+	pod.SetLabels(its)
 	return pod
 }
 
@@ -174,7 +229,10 @@ func isReady(pod *Object) bool {
 
 // completePods lets the Pods of a Job succeed.
 func (c Client) completePods(job *Object) error {
-	own, _ := c.podsOf(job)
+	own, _, err := c.podsOf(job)
+	if err != nil {
+		return err
+	}
 	for _, pod := range own {
 		done := pod.DeepCopy()
 		set(done, string(corev1.PodSucceeded), "status", "phase")
@@ -185,8 +243,15 @@ func (c Client) completePods(job *Object) error {
 	return nil
 }
 
-// nodeName is the name of the node on which all Pods run.
-const nodeName = "node-1"
+// nodeName is the name of the node on which all Pods run, and hostIP its address.
+const nodeName, hostIP = "node-1", "192.168.0.1"
+
+// podIP returns an address for each Pod, of its UID.
+func podIP(pod *Object) string {
+	var n int
+	_, _ = fmt.Sscanf(string(pod.GetUID()), uidFormat, &n)
+	return fmt.Sprintf("10.244.%d.%d", n/250%250, n%250+1)
+}
 
 // podEnd is how long a Pod takes that ends gracefully.
 const podEnd = time.Second
@@ -213,6 +278,8 @@ func runPod(c Client, o *Object) (again time.Duration, err error) {
 		return 0, err
 	case pod.Status.Phase == corev1.PodPending:
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+		pod.Status.PodIP, pod.Status.HostIP = podIP(o), hostIP
+		pod.Status.PodIPs, pod.Status.HostIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}, []corev1.HostIP{{IP: hostIP}}
 		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 				Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,

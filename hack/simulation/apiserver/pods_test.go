@@ -120,3 +120,86 @@ func TestDeletedPod(t *testing.T) {
 		})
 	}
 }
+
+// TestReadyPods changes the template of a workload with three Pods: only when one is ready, the next one is replaced.
+func TestReadyPods(t *testing.T) {
+	for text, want := range map[string]int64{deployment: 3, stateful: 2} {
+		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+			c.pods()
+			o := c.create(strings.Replace(text, "selector:", "replicas: 3, selector:", 1))
+			advance(time.Minute)
+			var lowest int64 = 3
+			c.Observe(committed(func(change *Change) {
+				if change.New.GetKind() == o.GetKind() {
+					lowest = min(lowest, number(change.New, "status", "readyReplicas"))
+				}
+			}))
+			c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+			advance(time.Minute)
+			c.expect(c.get(o), map[string]string{"status.readyReplicas": "3", "status.updatedReplicas": "3"})
+			if lowest != want {
+				t.Errorf("of the %s, %d Pods are ready at least, want %d", o.GetKind(), lowest, want)
+			}
+		})
+	}
+}
+
+// TestScaledDownRollout scales a StatefulSet down while it is rolled out: those with the lowest ordinals stay.
+func TestScaledDownRollout(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.pods()
+		o := c.create(strings.Replace(stateful, "selector:", "replicas: 6, selector:", 1))
+		advance(time.Minute)
+		c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+		advance(3 * time.Second)
+		c.merge(o, "spec: {replicas: 2}")
+		advance(time.Minute)
+		if got, want := c.pods(), "a-0/other/Running a-1/other/Running"; got != want {
+			t.Errorf("the Pods are %s, want %s", got, want)
+		}
+	})
+}
+
+// TestOrphanedPods deletes a workload without its Pods, and creates it again; then a user releases a Pod. It adopts them.
+func TestOrphanedPods(t *testing.T) {
+	for _, text := range []string{replicaSet, stateful} {
+		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+			c.pods()
+			o := c.create(text)
+			advance(time.Minute)
+			before := c.List(pods, "default")[0]
+			if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
+				t.Fatal(err)
+			}
+			advance(time.Minute)
+			again := c.create(text)
+			for range 2 {
+				advance(time.Minute)
+				all := c.List(pods, "default")
+				if len(all) != 1 || all[0].GetUID() != before.GetUID() || !metav1.IsControlledBy(all[0], again) {
+					t.Errorf("the Pods of the %s are %v", o.GetKind(), all)
+				}
+				c.expect(c.get(again), map[string]string{"status.availableReplicas": "1"})
+				c.merge(before, "metadata: {ownerReferences: null}")
+			}
+		})
+	}
+}
+
+// TestReplaceOnDelete has a StatefulSet that replaces only Pods that others delete.
+func TestReplaceOnDelete(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.pods()
+		o := c.create(strings.Replace(stateful, "selector:", "replicas: 2, updateStrategy: {type: OnDelete}, selector:", 1))
+		advance(time.Minute)
+		c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+		advance(time.Minute)
+		if err := c.kube.CoreV1().Pods("default").Delete(c.ctx, "a-0", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		advance(time.Minute)
+		if got, want := c.pods(), "a-0/other/Running a-1/c:1/Running"; got != want {
+			t.Errorf("the Pods are %s, want %s", got, want)
+		}
+	})
+}

@@ -38,8 +38,11 @@ type Request struct {
 
 // IsWrite reports whether the request changes objects.
 func (r *Request) IsWrite() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && !r.IsDryRun()
 }
+
+// IsDryRun reports whether nothing of the request is stored.
+func (r *Request) IsDryRun() bool { return r.Query.Has("dryRun") }
 
 // IsApply reports whether the request is a server-side apply.
 func (r *Request) IsApply() bool { return r.Verb == "patch" && r.PatchType == types.ApplyPatchType }

@@ -61,11 +61,16 @@ func pruneObject(value, schema map[string]any, path string) (pruned []string) {
 		property, known := properties[name].(map[string]any)
 		switch isMeta := name == "metadata" || name == "apiVersion" || name == "kind"; {
 		case isMeta && (path == "" || isEmbedded):
+		case known && isDropped(v, property):
+			delete(value, name)
 		case known:
 			pruned = append(pruned, prune(v, property, inner)...)
 		case hasAdditional:
 			items, _ := additional.(map[string]any)
-			if items != nil {
+			switch {
+			case items != nil && isDropped(v, items):
+				delete(value, name)
+			case items != nil:
 				pruned = append(pruned, prune(v, items, inner)...)
 			}
 		case schema["x-kubernetes-preserve-unknown-fields"] == true:
@@ -75,4 +80,10 @@ func pruneObject(value, schema map[string]any, path string) (pruned []string) {
 		}
 	}
 	return pruned
+}
+
+// isDropped reports whether a value is a null that is neither allowed nor replaced with a default: it is dropped without a word.
+func isDropped(v any, schema map[string]any) bool {
+	_, hasDefault := schema["default"]
+	return v == nil && schema["nullable"] != true && !hasDefault
 }

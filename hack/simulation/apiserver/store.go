@@ -57,6 +57,10 @@ func (s *Server) store(r *Request, resource *Resource, found, stored *Object) (*
 	if found != nil && resource.isNewGeneration(r, found, stored) {
 		stored.SetGeneration(found.GetGeneration() + 1)
 	}
+	if r.IsDryRun() {
+		r.created = found == nil
+		return stored, nil
+	}
 	return s.finish(r, found, stored, admitted), nil
 }
 

@@ -30,9 +30,16 @@ func rollOut(c Client, o *Object) (again time.Duration, err error) {
 	template := hash(value(o, "spec", "template"))
 	isNew := c.template(o.GetUID()) != template && o.GetKind() != "ReplicaSet" // A ReplicaSet replaces no Pods.
 	isPaused := isPaused(o)
-	p := podsOf(o)
+	p := countPods(o)
 	if isNew {
 		p.updated = 0
+	}
+	own, exist, err := c.podsOf(o)
+	if err != nil {
+		return 0, err
+	}
+	if exist {
+		p.count(o, own)
 	}
 	rejected := c.podRejection(o)
 	switch {
@@ -44,8 +51,13 @@ func rollOut(c Client, o *Object) (again time.Duration, err error) {
 	default:
 		p.rollOut()
 	}
-	if p.ready, err = c.setPods(o, p, rejected == nil); err != nil {
-		return 0, err
+	if exist {
+		if own, err = c.setPods(o, own, p, rejected == nil); err != nil {
+			return 0, err
+		}
+		p.count(o, own)
+	} else {
+		p.ready = p.all
 	}
 	status := workloadStatus(o, p)
 	status["observedGeneration"] = o.GetGeneration()
@@ -88,10 +100,17 @@ func isPaused(o *Object) bool {
 
 // podCounts are how many Pods a workload should have, has, has with the newest template, and has that are ready, and how many more there may be
 // meanwhile.
-type podCounts struct{ desired, all, updated, ready, surge int64 }
+type podCounts struct {
+	desired, all, updated, ready, surge int64
+	onDelete                            bool // Whoever deletes Pods has them replaced: the workload does not.
+}
 
-func podsOf(o *Object) podCounts {
-	p := podCounts{desired: number(o, "spec", "replicas"), all: number(o, "status", "replicas"), updated: number(o, "status", "updatedReplicas")}
+// countPods returns the counts of Pods that are only in the status: all are ready.
+func countPods(o *Object) podCounts {
+	p := podCounts{
+		desired: number(o, "spec", "replicas"), all: number(o, "status", "replicas"), updated: number(o, "status", "updatedReplicas"),
+		onDelete: text(o, "spec", "updateStrategy", "type") == "OnDelete",
+	}
 	switch o.GetKind() {
 	case "Deployment":
 		p.surge = 1
@@ -100,18 +119,19 @@ func podsOf(o *Object) podCounts {
 	case "DaemonSet": // There is one node.
 		p.desired, p.all, p.updated = 1, number(o, "status", "currentNumberScheduled"), number(o, "status", "updatedNumberScheduled")
 	}
+	p.ready = p.all
 	return p
 }
 
-// rollOut replaces Pods with an older template, and scales.
+// rollOut replaces Pods with an older template, one after the other once all are ready, and scales.
 func (p *podCounts) rollOut() {
 	switch {
 	case p.updated < p.desired && p.all < p.desired+p.surge:
 		p.all, p.updated = p.all+1, p.updated+1
-	case p.updated < p.all:
+	case p.all > p.desired && (p.onDelete || p.updated == p.all):
+		p.all, p.updated = p.all-1, min(p.updated, p.all-1)
+	case p.updated < p.all && p.ready == p.all && !p.onDelete:
 		p.all--
-	case p.all > p.desired:
-		p.all, p.updated = p.all-1, p.updated-1
 	}
 }
 
@@ -285,7 +305,7 @@ func runJob(c Client, o *Object) (again time.Duration, err error) {
 	if status.CompletionTime != nil {
 		err = c.completePods(o)
 	} else {
-		_, err = c.setPods(o, podCounts{all: int64(status.Active), updated: int64(status.Active)}, true)
+		err = c.startPods(o, int64(status.Active))
 	}
 	if err != nil {
 		return 0, err

@@ -44,7 +44,7 @@ func (s *Server) insert(r *Request, resource *Resource, created *Object) (*Objec
 		return nil, StatusError(http.StatusInternalServerError, "resourceVersion should not be set on objects to be created")
 	}
 	s.uids++
-	created.SetUID(types.UID(fmt.Sprintf("uid-%06d", s.uids))) // None is part of another, as with real ones.
+	created.SetUID(types.UID(fmt.Sprintf(uidFormat, s.uids)))
 	created.SetNamespace(r.Namespace)
 	created.SetCreationTimestamp(metav1.Now())
 	created.SetDeletionTimestamp(nil)
@@ -57,6 +57,9 @@ func (s *Server) insert(r *Request, resource *Resource, created *Object) (*Objec
 	}
 	return s.store(r, resource, nil, created)
 }
+
+// uidFormat is that of UIDs. None is part of another, as with real ones.
+const uidFormat = "uid-%06d"
 
 // checkIdentity checks that the object of a request is of the kind, and has the name and the namespace, that the URL says.
 func checkIdentity(r *Request, resource *Resource, o *Object) error {
