@@ -28,7 +28,8 @@ type manifests struct{ crds, examples []string }
 
 // layouts are where projects have them: those of kubebuilder, those like the classic sample-controller, and a few others.
 var layouts = []struct{ crds, examples string }{
-	{"config/crd/bases", "config/samples"}, {"config/crds/bases", "config/samples"}, {"artifacts/examples", "artifacts/examples"},
+	{"config/crd/bases", "config/samples"}, {"config/crds/bases", "config/samples"}, {"config/crds/v1", "config/samples/*"},
+	{"artifacts/examples", "artifacts/examples"},
 	{"manifests/crds", "examples"}, {"deploy/crds", "deploy/examples"},
 }
 

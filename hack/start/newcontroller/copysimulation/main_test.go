@@ -198,12 +198,13 @@ func TestIsManager(t *testing.T) {
 // TestManifests finds the CRD of a project wherever projects have them, and says where it has looked for what it has not found.
 func TestManifests(t *testing.T) {
 	for layout, want := range map[string]string{
-		"config/crds/bases": "CRDs: ../../config/crds/bases/widgets.yaml; examples: none found in config/samples, artifacts/examples, examples, deploy/examples.",
+		"config/crds/bases": "CRDs: ../../config/crds/bases/widgets.yaml; examples: none found in config/samples, config/samples/*, artifacts/examples, examples, deploy/examples.",
+		"config/crds/v1":    "CRDs: ../../config/crds/v1/widgets.yaml;",
 		"manifests/crds":    "CRDs: ../../manifests/crds/widgets.yaml;",
 		// Of a larger project, and of its tests.
 		"core/config/crd/bases": "CRDs: ../../core/config/crd/bases/widgets.yaml;",
 		"test/config/crd/bases": "CRDs: none found in ",
-		"api/crds":              "CRDs: none found in config/crd/bases, config/crds/bases, artifacts/examples, manifests/crds, deploy/crds;",
+		"api/crds":              "CRDs: none found in config/crd/bases, config/crds/bases, config/crds/v1, artifacts/examples, manifests/crds, deploy/crds;",
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, layout, "widgets.yaml")
