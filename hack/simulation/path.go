@@ -160,10 +160,25 @@ func differing(walked, fresh map[string]string) string {
 	maps.Copy(names, fresh)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if a, b := walked[name], fresh[name]; a != b {
+			a, b = fromDifference(a, b)
 			parts = append(parts, fmt.Sprintf("%s is %q, and in a fresh cluster %q", name, a, b))
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// fromDifference returns two texts as stories tell them, without most of what they begin with alike.
+func fromDifference(a, b string) (string, string) {
+	alike := 0
+	for alike < min(len(a), len(b)) && a[alike] == b[alike] {
+		alike++
+	}
+	const kept = 20
+	if alike <= 2*kept {
+		return shortened(a), shortened(b)
+	}
+	begin := strings.ToValidUTF8(a[alike-kept:alike], "")
+	return "..." + shortened(begin+a[alike:]), "..." + shortened(begin+b[alike:])
 }
 
 // end is what of an object is compared: its fields, and its owners by kind and name.

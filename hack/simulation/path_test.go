@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -70,4 +71,19 @@ func TestFreshClusterIsPrepared(t *testing.T) {
 	}}), script{})
 	w.others = []*object{configMap}
 	w.inBubble(t)
+}
+
+// TestFromDifference shortens two texts so that one sees in what they differ.
+func TestFromDifference(t *testing.T) {
+	long := strings.Repeat("-", 1000)
+	for _, test := range []struct{ a, b, wantA, wantB string }{
+		{"a", "b", "a", "b"},
+		{long[:30] + "a", long[:30], long[:30] + "a", long[:30]},
+		{long + "a", long + "b", "..." + long[:20] + "a", "..." + long[:20] + "b"},
+		{"a" + long, "", "a" + long[:maxText-1] + "...", ""},
+	} {
+		if a, b := fromDifference(test.a, test.b); a != test.wantA || b != test.wantB {
+			t.Errorf("fromDifference() = %q, %q, want %q, %q", a, b, test.wantA, test.wantB)
+		}
+	}
 }
