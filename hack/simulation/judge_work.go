@@ -50,7 +50,10 @@ func (w *walk) judgeWork() {
 	retries := int(time.Since(w.start)/interval) * w.Objects
 	for resource, n := range counts {
 		if limit := 3*w.happened + 30 + retries; created[resource] > limit || n > limit+maxFollowing*created[resource] {
-			w.violated(BoundedWork, "%d writes of %s after %d actions and faults", n, resource, w.happened)
+			w.lock.Lock()
+			most := w.mostFrequent(w.start, func(r *request) bool { return r.Resource == resource })
+			w.lock.Unlock()
+			w.violated(BoundedWork, "%d writes of %s after %d actions and faults, %s", n, resource, w.happened, most)
 		}
 	}
 }

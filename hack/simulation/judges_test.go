@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,6 +205,25 @@ func TestChangesOfTakenName(t *testing.T) {
 		}
 		if n := w.changesSince(w.requests[2], time.Now().Add(-time.Minute)); n != 2 {
 			t.Errorf("others have changed something %d times, want 2", n)
+		}
+	})
+}
+
+// TestMostFrequent tells which write is made most often, and how the last one has ended.
+func TestMostFrequent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(newTestTester(t, Config{}), script{})
+		i := &instance{walk: w, name: "instance-1", knowledge: newKnowledge()}
+		for name, times := range map[string]int{"a": 1, "b": 2} {
+			for range times {
+				r := i.newRequest(newRequestFor(Refer(configMaps.GroupResource(), "default", name), "delete"))
+				w.requests = append(w.requests, r.withoutBody())
+				i.learnResponse(r, nil, apiserver.StatusError(http.StatusForbidden, "no"))
+			}
+		}
+		isAny := func(*request) bool { return true }
+		if got, want := w.mostFrequent(time.Time{}, isAny), "2 times delete configmaps b; the last one: no"; got != want {
+			t.Errorf("mostFrequent() = %q, want %q", got, want)
 		}
 	})
 }

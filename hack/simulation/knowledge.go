@@ -315,6 +315,9 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	case r.Verb != "list":
 		i.failures[r.series()] = i.failures[r.series()].and(r.isVain)
 	}
+	if i.walk.answers[r.String()] = ""; err != nil {
+		i.walk.answers[r.String()] = err.Error()
+	}
 	switch {
 	case err == nil && r.Verb == "delete":
 		if uid := text(result, "details", "uid"); uid != "" { // There is none if a finalizer holds it.

@@ -4,6 +4,8 @@
 package simulation
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +37,7 @@ type record struct {
 	users        map[types.UID]bool               // the users' objects, past ones too
 	adopted      map[types.UID]types.UID          // of which objects users have made which of their own the controller
 	requests     []*request                       // of the program, in order, for what it does, without bodies
+	answers      map[string]string                // the error of the last response to a write, or "", by the write as stories tell it
 	watched      []schema.GroupResource           // what the program watches, sorted
 	used         []string                         // the kinds of its requests, sorted
 	set          map[fieldOf]bool                 // the fields that the program has set in a creation or a patch
@@ -57,7 +60,7 @@ func newRecord() record {
 		objects: map[reference]*object{}, versions: map[schema.GroupResource][]int64{}, changedAt: map[string][]time.Time{}, news: map[string]time.Time{},
 		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{},
 		set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
-		finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, observations: map[types.UID][]observation{},
+		answers: map[string]string{}, finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, observations: map[types.UID][]observation{},
 	}
 }
 
@@ -231,6 +234,18 @@ func (w *walk) sentSince(since time.Time, counts func(r *request) bool) (made []
 		}
 	}
 	return made
+}
+
+// mostFrequent tells which write has been made most often since a time, and how the last one has ended. The lock is held.
+func (w *walk) mostFrequent(since time.Time, counts func(r *request) bool) string {
+	times, most := map[string]int{}, ""
+	for _, r := range w.sentSince(since, func(r *request) bool { return r.IsWrite() && counts(r) }) {
+		write := r.String()
+		if times[write]++; most == "" || times[write] > times[most] {
+			most = write
+		}
+	}
+	return fmt.Sprintf("%d times %s; the last one: %s", times[most], most, cmp.Or(w.answers[most], "stored"))
 }
 
 // isUnknown reports whether a field is the one that the API server adds to each spec.

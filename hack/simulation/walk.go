@@ -297,9 +297,12 @@ func (w *walk) settle() {
 				w.violated(Soon, "%s after the last action or fault %s still writes: %s", last.Sub(calm).Round(time.Millisecond), r.Client, r)
 			}
 		}
+		isOver := time.Since(calm) > settleTime
+		if isOver {
+			w.violated(Silence, "%s after the last action or fault there are still writes, %s", settleTime, w.mostFrequent(calm, w.isCorrection))
+		}
 		w.lock.Unlock()
-		if time.Since(calm) > settleTime {
-			w.violated(Silence, "%s after the last action or fault there are still writes", settleTime)
+		if isOver {
 			return
 		}
 	}
