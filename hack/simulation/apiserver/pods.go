@@ -55,7 +55,7 @@ func (b *builtInControllers) scheduleOwner(pod *Object) {
 }
 
 // podsOf returns the Pods of a workload that are not being deleted, in the order in which they are kept: those of the newest template first, and
-// those of a StatefulSet that has less replicas last. It has none before a client asks for some.
+// those beyond the replicas of a StatefulSet last. It has none before a client asks for some.
 func (c Client) podsOf(o *Object) (own []*Object, exist bool, err error) {
 	c.server.lock.Lock()
 	exist = c.server.hasPods
@@ -94,7 +94,7 @@ func lastness(o, pod *Object) []int {
 	return []int{isExcess, isOld, ordinal(pod)}
 }
 
-// isOrphanOf reports whether a Pod has no controller, and a workload selects it.
+// isOrphanOf reports whether a Pod has no controller, and a workload selects it: a Deployment by the ReplicaSets that it would have.
 func isOrphanOf(o, pod *Object) bool {
 	content, ok := value(o, "spec", "selector").(map[string]any)
 	if !ok || o.GetDeletionTimestamp() != nil || metav1.GetControllerOfNoCopy(pod) != nil {
@@ -105,8 +105,13 @@ func isOrphanOf(o, pod *Object) bool {
 		return false
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&labelSelector)
-	isItsName := o.GetKind() != "StatefulSet" || pod.GetName() == podName(o, ordinal(pod))
-	return err == nil && isItsName && selector.Matches(labels.Set(pod.GetLabels()))
+	switch o.GetKind() {
+	case "StatefulSet":
+		ok = pod.GetName() == podName(o, ordinal(pod))
+	case "Deployment":
+		ok = pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey] != ""
+	}
+	return err == nil && ok && selector.Matches(labels.Set(pod.GetLabels()))
 }
 
 // count counts the Pods of a workload.

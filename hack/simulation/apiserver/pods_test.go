@@ -162,7 +162,7 @@ func TestScaledDownRollout(t *testing.T) {
 
 // TestOrphanedPods deletes a workload without its Pods, and creates it again; then a user releases a Pod. It adopts them.
 func TestOrphanedPods(t *testing.T) {
-	for _, text := range []string{replicaSet, stateful} {
+	for _, text := range []string{deployment, replicaSet, stateful} {
 		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
 			c.pods()
 			o := c.create(text)
@@ -202,4 +202,19 @@ func TestReplaceOnDelete(t *testing.T) {
 			t.Errorf("the Pods are %s, want %s", got, want)
 		}
 	})
+}
+
+// TestNoOrphan creates Pods that a workload selects, and that it does not adopt: they have another name, or no hash of a Pod template.
+func TestNoOrphan(t *testing.T) {
+	for _, text := range []string{deployment, stateful} {
+		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+			c.pods()
+			c.create(text)
+			own := c.create(strings.Replace(pod, "name: a,", "name: b, labels: {l: a},", 1))
+			advance(time.Minute)
+			if metav1.GetControllerOf(c.get(own)) != nil || len(c.List(pods, "default")) != 2 {
+				t.Errorf("the Pods are %s", c.pods())
+			}
+		})
+	}
 }
