@@ -54,6 +54,9 @@ func TestPodsOfWorkloads(t *testing.T) {
 			}
 			walk.Sleep(10 * time.Second)
 		}
+		if story := join(w.lines); strings.Count(story, "pods a-0: ") > 1 {
+			t.Errorf("each step of a Pod is told:\n%s", story)
+		}
 		if left := w.server.List(pods, ""); len(left) > 0 {
 			t.Errorf("there are Pods without a StatefulSet: %v", left)
 		}

@@ -410,7 +410,11 @@ func (w *walk) tellChange(c *apiserver.Change) {
 		if c.New.GetDeletionTimestamp() != nil {
 			phase = "Terminating"
 		}
-		w.add(line{who: r.Client, what: ref + ": " + phase, progress: ref, kind: recording.Stored})
+		progress := ref
+		if w.isOfWorkload(c.New) {
+			progress = w.aboutObject(w.referenceTo(c.New), c.New) // It is part of the rollout.
+		}
+		w.add(line{who: r.Client, what: ref + ": " + phase, progress: progress, kind: recording.Stored})
 	case !isInstance(r.Client) && r.Subresource == "status":
 		ref := w.referenceTo(c.New).String()
 		available, desired := number(c.New, "status", "availableReplicas"), number(c.New, "spec", "replicas")
