@@ -60,7 +60,7 @@ func TestControllerRef(t *testing.T) {
 		"this Foo":                   {func(*metav1.OwnerReference) {}, true},
 		"Foo of another API version": {func(ref *metav1.OwnerReference) { ref.APIVersion = "samplecontroller.k8s.io/v1" }, true},
 		"earlier Foo of the name":    {func(ref *metav1.OwnerReference) { ref.UID = "earlier-uid" }, true},
-		"Foo of another group":       {func(ref *metav1.OwnerReference) { ref.APIVersion = "example.com/v1alpha1" }, false},
+		"Foo of another group":       {func(ref *metav1.OwnerReference) { ref.APIVersion = "other." + ref.APIVersion }, false},
 		"another kind":               {func(ref *metav1.OwnerReference) { ref.Kind = "ReplicaSet" }, false},
 		"owner but not controller":   {func(ref *metav1.OwnerReference) { ref.Controller = nil }, false},
 	} {
