@@ -54,7 +54,10 @@ func TestPodsOfWorkloads(t *testing.T) {
 			}
 			walk.Sleep(10 * time.Second)
 		}
-		if story := join(w.lines); strings.Count(story, "pods a-0: ") > 1 {
+		w.story.lock.Lock()
+		story := join(w.lines)
+		w.story.lock.Unlock()
+		if strings.Count(story, "pods a-0: ") > 1 {
 			t.Errorf("each step of a Pod is told:\n%s", story)
 		}
 		if left := w.server.List(pods, ""); len(left) > 0 {
