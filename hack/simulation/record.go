@@ -60,7 +60,8 @@ func newRecord() record {
 		objects: map[reference]*object{}, versions: map[schema.GroupResource][]int64{}, changedAt: map[string][]time.Time{}, news: map[string]time.Time{},
 		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{},
 		set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
-		answers: map[string]string{}, finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{}, observations: map[types.UID][]observation{},
+		answers: map[string]string{}, finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{},
+		observations: map[types.UID][]observation{},
 	}
 }
 

@@ -91,7 +91,7 @@ func (i *Index[T]) Superseded(foo *samplev1alpha1.Foo, desired string) []T {
 	superseded := slices.DeleteFunc(i.Get(string(foo.UID)), func(object T) bool {
 		return object.GetNamespace() != foo.Namespace || object.GetName() == desired || object.GetDeletionTimestamp() != nil
 	})
-	slices.SortFunc(superseded, func(a, b T) int { // Of two of the same second, the newer one has rather changed last.
+	slices.SortFunc(superseded, func(a, b T) int { // Of two of one second, the newer has probably changed last.
 		lastChanged, _ := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
 		created := b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time)
 		return cmp.Or(created, lastChanged, cmp.Compare(a.GetName(), b.GetName()))

@@ -13,13 +13,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+const otherImage = "spec: {template: {spec: {containers: [{name: c, image: other}]}}}"
+
+// withPods creates a workload, and waits until its Pods run.
+func (c *cluster) withPods(text string) *Object {
+	c.Helper()
+	c.pods() // From now on, workloads have some.
+	o := c.create(text)
+	advance(time.Minute)
+	return o
+}
+
 // TestPods shows which Pods a workload has after what happens to it, as their names, without random ends, images and phases.
 func TestPods(t *testing.T) {
-	const image = "spec: {template: {spec: {containers: [{name: c, image: other}]}}}"
 	scaleTo := func(n int) func(c *cluster, o *Object) {
 		return func(c *cluster, o *Object) { c.merge(o, fmt.Sprintf("spec: {replicas: %d}", n)) }
 	}
-	replace := func(c *cluster, o *Object) { c.merge(o, image) }
+	replace := func(c *cluster, o *Object) { c.merge(o, otherImage) }
 	remove := func(c *cluster, o *Object) {
 		if err := c.kube.AppsV1().StatefulSets("default").Delete(c.ctx, "a", metav1.DeleteOptions{}); err != nil {
 			c.Fatal(err)
@@ -96,9 +106,7 @@ func TestDeletedPod(t *testing.T) {
 	for name, text := range map[string]string{"Deployment": deployment, "StatefulSet": stateful} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-				c.pods()
-				o := c.create(text)
-				advance(time.Minute)
+				o := c.withPods(text)
 				c.expect(c.get(o), map[string]string{"status.availableReplicas": "1"})
 				before := c.List(pods, "default")[0]
 				var lowest int64 = 1
@@ -125,16 +133,14 @@ func TestDeletedPod(t *testing.T) {
 func TestReadyPods(t *testing.T) {
 	for text, want := range map[string]int64{deployment: 3, stateful: 2} {
 		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-			c.pods()
-			o := c.create(strings.Replace(text, "selector:", "replicas: 3, selector:", 1))
-			advance(time.Minute)
+			o := c.withPods(strings.Replace(text, "selector:", "replicas: 3, selector:", 1))
 			var lowest int64 = 3
 			c.Observe(committed(func(change *Change) {
 				if change.New.GetKind() == o.GetKind() {
 					lowest = min(lowest, number(change.New, "status", "readyReplicas"))
 				}
 			}))
-			c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+			c.merge(o, otherImage)
 			advance(time.Minute)
 			c.expect(c.get(o), map[string]string{"status.readyReplicas": "3", "status.updatedReplicas": "3"})
 			if lowest != want {
@@ -147,10 +153,8 @@ func TestReadyPods(t *testing.T) {
 // TestScaledDownRollout scales a StatefulSet down while it is rolled out: those with the lowest ordinals stay.
 func TestScaledDownRollout(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-		c.pods()
-		o := c.create(strings.Replace(stateful, "selector:", "replicas: 6, selector:", 1))
-		advance(time.Minute)
-		c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+		o := c.withPods(strings.Replace(stateful, "selector:", "replicas: 6, selector:", 1))
+		c.merge(o, otherImage)
 		advance(3 * time.Second)
 		c.merge(o, "spec: {replicas: 2}")
 		advance(time.Minute)
@@ -164,9 +168,7 @@ func TestScaledDownRollout(t *testing.T) {
 func TestOrphanedPods(t *testing.T) {
 	for _, text := range []string{deployment, replicaSet, stateful} {
 		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-			c.pods()
-			o := c.create(text)
-			advance(time.Minute)
+			o := c.withPods(text)
 			before := c.List(pods, "default")[0]
 			if err := c.of(o).Delete(c.ctx, "a", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
 				t.Fatal(err)
@@ -189,10 +191,8 @@ func TestOrphanedPods(t *testing.T) {
 // TestReplaceOnDelete has a StatefulSet that replaces only Pods that others delete.
 func TestReplaceOnDelete(t *testing.T) {
 	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-		c.pods()
-		o := c.create(strings.Replace(stateful, "selector:", "replicas: 2, updateStrategy: {type: OnDelete}, selector:", 1))
-		advance(time.Minute)
-		c.merge(o, "spec: {template: {spec: {containers: [{name: c, image: other}]}}}")
+		o := c.withPods(strings.Replace(stateful, "selector:", "replicas: 2, updateStrategy: {type: OnDelete}, selector:", 1))
+		c.merge(o, otherImage)
 		advance(time.Minute)
 		if err := c.kube.CoreV1().Pods("default").Delete(c.ctx, "a-0", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -208,8 +208,7 @@ func TestReplaceOnDelete(t *testing.T) {
 func TestNoOrphan(t *testing.T) {
 	for _, text := range []string{deployment, stateful} {
 		inCluster(t, Options{}, Reliable{}, func(c *cluster) {
-			c.pods()
-			c.create(text)
+			c.withPods(text)
 			own := c.create(strings.Replace(pod, "name: a,", "name: b, labels: {l: a},", 1))
 			advance(time.Minute)
 			if metav1.GetControllerOf(c.get(own)) != nil || len(c.List(pods, "default")) != 2 {
@@ -217,4 +216,25 @@ func TestNoOrphan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSuspendedPods suspends a Job that runs: it has no Pod then, and another one, with another address, when it is resumed.
+func TestSuspendedPods(t *testing.T) {
+	inCluster(t, Options{}, Reliable{}, func(c *cluster) {
+		c.pods()
+		o := c.create(job)
+		advance(jobDuration / 2)
+		before := c.List(pods, "default")[0]
+		c.merge(o, "spec: {suspend: true}")
+		advance(time.Minute)
+		if got := c.pods(); got != "" {
+			t.Errorf("while it is suspended, the Pods are %s", got)
+		}
+		c.merge(o, "spec: {suspend: false}")
+		advance(time.Minute)
+		after := c.List(pods, "default")
+		if len(after) != 1 || text(after[0], "status", "podIP") == "" || text(after[0], "status", "podIP") == text(before, "status", "podIP") {
+			t.Errorf("after %v, the Pods are %v", before, after)
+		}
+	})
 }
