@@ -81,6 +81,7 @@ type Connection struct {
 	lock    sync.Mutex
 	broken  bool
 	held    map[schema.GroupResource]time.Time // until when the watches of a resource, or all requests and watches, stand still
+	changed chan struct{}                      // It is closed when held changes.
 	refused map[schema.GroupResource]time.Time // until when no watch of a resource is accepted
 	watches map[*Request]context.CancelFunc
 	stale   map[schema.GroupResource]int64 // the resourceVersion that the watch cache of a resource has
@@ -89,8 +90,8 @@ type Connection struct {
 // Connect returns a connection of a client of that name.
 func (s *Server) Connect(client string, network Network) *Connection {
 	return &Connection{
-		server: s, client: client, network: network, held: map[schema.GroupResource]time.Time{}, refused: map[schema.GroupResource]time.Time{},
-		watches: map[*Request]context.CancelFunc{}, stale: map[schema.GroupResource]int64{},
+		server: s, client: client, network: network, held: map[schema.GroupResource]time.Time{}, changed: make(chan struct{}),
+		refused: map[schema.GroupResource]time.Time{}, watches: map[*Request]context.CancelFunc{}, stale: map[schema.GroupResource]int64{},
 	}
 }
 
@@ -115,6 +116,13 @@ func (c *Connection) Hold(resource schema.GroupResource, duration time.Duration)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.held[resource] = time.Now().Add(duration)
+	c.changes()
+}
+
+// changes wakes what waits. The lock is held.
+func (c *Connection) changes() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // CutWatches ends the watches of a resource, or all, and lets none begin for a while.
@@ -144,6 +152,7 @@ func (c *Connection) Heal() {
 	defer c.lock.Unlock()
 	clear(c.held)
 	clear(c.refused)
+	c.changes()
 }
 
 func (c *Connection) isBroken() bool {
@@ -261,14 +270,16 @@ func (c *Connection) travel(ctx context.Context, r *Request, duration time.Durat
 func (c *Connection) wait(ctx context.Context, duration time.Duration, resource schema.GroupResource) error {
 	for due := time.Now().Add(duration); ; {
 		c.lock.Lock()
-		until := slices.MaxFunc([]time.Time{due, c.held[AllResources], c.held[resource]}, time.Time.Compare)
+		until, changed := slices.MaxFunc([]time.Time{due, c.held[AllResources], c.held[resource]}, time.Time.Compare), c.changed
 		c.lock.Unlock()
 		if !until.After(time.Now()) {
 			return ctx.Err()
 		}
-		timer := time.NewTimer(min(time.Until(until), time.Second)) // It may be released earlier.
+		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-timer.C:
+		case <-changed:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()

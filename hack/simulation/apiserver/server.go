@@ -89,8 +89,8 @@ type Server struct {
 	objects         map[schema.GroupResource]map[types.NamespacedName]*Object
 	encoded         map[*Object][]byte // the objects, as JSON
 	history         []Change
-	compacted       int64         // The history begins after this resourceVersion.
-	changed         chan struct{} // It is closed, and replaced, by each commit.
+	compacted       int64                                  // The history begins after this resourceVersion.
+	changed         map[schema.GroupResource]chan struct{} // what the next commit of a resource closes, if a watch waits for that
 }
 
 // New returns an API server with the namespaces that each cluster has, and starts the built-in controllers. They need no end: they only
@@ -99,8 +99,8 @@ func New(registry *Registry, options Options) *Server {
 	s := &Server{
 		Registry: registry, options: options,
 		resourceVersion: 1000, compacted: 1000, // Other objects were written before.
-		objects: map[schema.GroupResource]map[types.NamespacedName]*Object{}, encoded: map[*Object][]byte{}, changed: make(chan struct{}),
-		templates: map[types.UID]uint32{},
+		objects: map[schema.GroupResource]map[types.NamespacedName]*Object{}, encoded: map[*Object][]byte{},
+		changed: map[schema.GroupResource]chan struct{}{}, templates: map[types.UID]uint32{},
 	}
 	s.startControllers()
 	return s

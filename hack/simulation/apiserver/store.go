@@ -150,8 +150,10 @@ func (s *Server) commit(c Change) *Object {
 		s.history = slices.Clone(s.history[maxHistory:])
 		s.compacted = max(s.compacted, s.history[0].ResourceVersion-1)
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	if changed := s.changed[c.Request.Resource]; changed != nil {
+		close(changed)
+		delete(s.changed, c.Request.Resource)
+	}
 	for _, o := range s.observers {
 		o.Committed(&c)
 	}

@@ -99,14 +99,14 @@ func (c *Connection) send(
 			}
 		}
 		next = last
-		if !c.await(ctx, writer, r, changed, last) {
+		if !c.await(ctx, writer, r, changed) {
 			return
 		}
 	}
 }
 
 // await waits for more events, and sends a bookmark if there are none for a while. It reports whether the watch goes on.
-func (c *Connection) await(ctx context.Context, writer io.Writer, r *Request, changed chan struct{}, last int64) bool {
+func (c *Connection) await(ctx context.Context, writer io.Writer, r *Request, changed chan struct{}) bool {
 	timer := time.NewTimer(bookmarkInterval)
 	defer timer.Stop()
 	select {
@@ -115,10 +115,23 @@ func (c *Connection) await(ctx context.Context, writer io.Writer, r *Request, ch
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-		if r.Query.Get("allowWatchBookmarks") != "true" {
+		last := c.server.seenUntil(changed)
+		if last == 0 || r.Query.Get("allowWatchBookmarks") != "true" {
 			return true
 		}
 		return c.wait(ctx, 0, r.Resource) == nil && c.deliver(writer, r, c.server.bookmark(r, last, false))
+	}
+}
+
+// seenUntil returns up to which resourceVersion a watch has seen all changes of its resource, or 0 if there is one that it has not seen.
+func (s *Server) seenUntil(changed chan struct{}) int64 {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	select {
+	case <-changed:
+		return 0
+	default:
+		return s.resourceVersion
 	}
 }
 
@@ -217,7 +230,10 @@ func (s *Server) changesAfter(
 			seen = append(seen, c)
 		}
 	}
-	return seen, s.resourceVersion, s.changed, nil
+	if s.changed[r.Resource] == nil {
+		s.changed[r.Resource] = make(chan struct{})
+	}
+	return seen, s.resourceVersion, s.changed[r.Resource], nil
 }
 
 // unselected returns a change as a watch sees it that does not select the object any more: as the deletion of what it was.
