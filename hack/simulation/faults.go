@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -284,7 +282,7 @@ func (w *walk) refuse(ref reference, err func(r *apiserver.Request) error, durat
 
 // refusePods makes new Pods of a workload fail. What has no Pods is left alone.
 func (w *walk) refusePods(ref reference, duration time.Duration) string {
-	if ref.Group != appsv1.GroupName && ref.Group != batchv1.GroupName {
+	if !w.server.HasPods(ref.GroupResource) {
 		return ""
 	}
 	w.server.AddRule(apiserver.Rule{

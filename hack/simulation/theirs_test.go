@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -44,8 +45,11 @@ func TestPodsOfWorkloads(t *testing.T) {
 		if _, isCompared := state["statefulsets default/a"]; !isCompared || len(state) != 2 { // There is a ConfigMap, too.
 			t.Errorf("these are compared: %v", state)
 		}
-		if left := w.theirs()[0]; w.refusePods(left, time.Second) == "" || w.refusePods(w.referenceTo(w.others[0]), time.Second) != "" {
-			t.Error("not only a workload has Pods")
+		cronJob := Refer(batchv1.Resource("cronjobs"), "default", "a")
+		for ref, isRefused := range map[reference]bool{w.theirs()[0]: true, w.referenceTo(w.others[0]): false, cronJob: false} {
+			if (w.refusePods(ref, time.Second) != "") != isRefused {
+				t.Errorf("Pods of %s are refused: %t", ref, !isRefused)
+			}
 		}
 		walk.Sleep(time.Second)
 		for argument, want := range []string{"Pod a-0", "StatefulSet a"} {

@@ -130,6 +130,12 @@ func (b *builtInControllers) Committed(c *Change) {
 	}
 }
 
+// HasPods reports whether a built-in controller creates Pods for the objects of a resource, once a client asks for some.
+func (s *Server) HasPods(resource schema.GroupResource) bool {
+	_, runs := s.controllers.running[resource]
+	return runs && resource != pods && resource != namespaces
+}
+
 // schedule reconciles an object after a while.
 func (b *builtInControllers) schedule(name Controller, o *Object, after time.Duration) *time.Timer {
 	return time.AfterFunc(after, func() {

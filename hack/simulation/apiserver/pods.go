@@ -238,14 +238,37 @@ func (c Client) completePods(job *Object) error {
 	if err != nil {
 		return err
 	}
-	for _, pod := range own {
-		done := pod.DeepCopy()
-		set(done, string(corev1.PodSucceeded), "status", "phase")
-		if _, err := c.Update(done, "status"); err != nil && !apierrors.IsNotFound(err) {
+	for _, o := range own {
+		pod := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, pod); err != nil {
+			return err
+		}
+		complete(&pod.Status)
+		if err := c.updateStatus(o.DeepCopy(), pod); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// complete lets all containers of a Pod end without an error.
+func complete(status *corev1.PodStatus) {
+	now := metav1.Now()
+	status.Phase = corev1.PodSucceeded
+	for n := range status.Conditions {
+		if c := &status.Conditions[n]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
+			c.Status, c.Reason, c.LastTransitionTime = corev1.ConditionFalse, "PodCompleted", now
+		}
+	}
+	for n := range status.ContainerStatuses {
+		c := &status.ContainerStatuses[n]
+		started := now
+		if c.State.Running != nil {
+			started = c.State.Running.StartedAt
+		}
+		c.Ready, c.Started = false, new(false)
+		c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: started, FinishedAt: now}}
+	}
 }
 
 // nodeName is the name of the node on which all Pods run, and hostIP its address.

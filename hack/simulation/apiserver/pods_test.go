@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -94,6 +95,12 @@ func (c *cluster) pods() string {
 			if hash := pod.Labels["pod-template-hash"]; hash != "" {
 				name = strings.Replace(name, hash, "<hash>", 1)
 			}
+		}
+		isReady := slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		})
+		if isRunning := pod.Status.Phase == corev1.PodRunning; isReady != isRunning || pod.Status.ContainerStatuses[0].Ready != isRunning {
+			c.Errorf("%s is %s, and ready: %t", pod.Name, pod.Status.Phase, isReady)
 		}
 		all = append(all, fmt.Sprintf("%s/%s/%s", name, pod.Spec.Containers[0].Image, pod.Status.Phase))
 	}
