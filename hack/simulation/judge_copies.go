@@ -126,7 +126,7 @@ func (w *walk) findCopies(observations []observation) map[copied]bool {
 }
 
 // wrongCopy returns a number in the status of an observation that is a copy of nothing that it may be a copy of. If there is nothing, or nothing
-// of the name that the object gives, it may be 0.
+// of the name that the object gives, or but what users have made it the controller of, it may be 0.
 func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v int64) {
 	from := w.referenceTo(s.object).GroupResource
 	for name, n := range numbersOf(s.object) {
@@ -138,7 +138,9 @@ func (w *walk) wrongCopy(s observation, copies map[copied]bool) (name string, v 
 			isCopy = true
 			its := slices.DeleteFunc(slices.Clone(s.its), func(o *object) bool { return w.referenceTo(o).GroupResource != c.to.GroupResource })
 			isRight = isRight || n == 0 && !slices.ContainsFunc(its, func(o *object) bool {
-				return o.GetDeletionTimestamp() == nil && (!isNamed || w.isNamed(s.object, o)) // What goes counts as gone.
+				adopter, isAdopted := w.adopted[o.GetUID()]
+				isGiven := isAdopted && adopter == s.object.GetUID()
+				return o.GetDeletionTimestamp() == nil && !isGiven && (!isNamed || w.isNamed(s.object, o)) // What goes counts as gone.
 			})
 			for _, o := range its {
 				m, ok := numbersOf(o)[c.to.name]

@@ -28,10 +28,13 @@ func TestWrongCopy(t *testing.T) {
 	}
 	owner := func(replicas int64) *object {
 		return &object{Object: map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet",
-			"metadata": map[string]any{"name": "a"}, "status": map[string]any{"replicas": replicas}}}
+			"metadata": map[string]any{"name": "a", "uid": "owner"}, "status": map[string]any{"replicas": replicas}}}
 	}
 	w := newWalk(newTestTester(t, Config{}), script{})
 	w.server = apiserver.New(w.registry, apiserver.Options{})
+	given := deployment(2, false)
+	given.SetUID("given")
+	w.adopted["given"] = owner(0).GetUID()
 	copies := map[copied]bool{{
 		fieldOf{w.referenceTo(owner(0)).GroupResource, "status.replicas"}, fieldOf{w.referenceTo(deployment(0, false)).GroupResource, "status.replicas"},
 	}: false}
@@ -45,6 +48,8 @@ func TestWrongCopy(t *testing.T) {
 		"that of the second":                      {2, []*object{deployment(1, false), deployment(2, false)}, false},
 		"none, although there is one":             {0, []*object{deployment(2, false)}, true},
 		"none of nothing":                         {0, nil, false},
+		"none, and users have given it one":       {0, []*object{given}, false},
+		"none, although it has one of its own":    {0, []*object{given, deployment(2, false)}, true},
 		"one of nothing":                          {2, nil, true},
 		"that of one that is being deleted":       {2, []*object{deployment(2, true)}, false},
 		"none, since it is being deleted":         {0, []*object{deployment(2, true)}, false},
