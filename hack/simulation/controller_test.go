@@ -38,6 +38,7 @@ type widgetController struct {
 	resync                                   time.Duration
 	byName                                   bool // It takes what belongs to a former Widget of the same name for its own.
 	elects, writesAsStandby, ignoresDeletion bool
+	leaseDuration                            time.Duration
 	releases                                 bool // It releases the Lease when it is terminated, whatever runs.
 	lingers                                  time.Duration
 	transition                               string // of each condition, instead of when it has changed
@@ -55,7 +56,7 @@ func newWidgetController(change func(c *widgetController)) Program {
 		client := dynamic.NewForConfigOrDie(config)
 		c := &widgetController{
 			widgets: client.Resource(widgets).Namespace("default"), configMaps: client.Resource(configMaps).Namespace("default"),
-			resync: 4 * time.Minute, syncStatus: (*widgetController).reportReady, syncContent: (*widgetController).createOrUpdate,
+			resync: 4 * time.Minute, leaseDuration: 15 * time.Second, syncStatus: (*widgetController).reportReady, syncContent: (*widgetController).createOrUpdate,
 			retry:      func(c *widgetController, key string) { c.queue.AddRateLimited(key) },
 			forget:     func(c *widgetController, key string) { c.queue.Forget(key) },
 			onAddition: (*widgetController).enqueue, onChange: (*widgetController).enqueueChange, onDeletion: (*widgetController).enqueue,
@@ -144,7 +145,8 @@ func (c *widgetController) lead(ctx context.Context, config *rest.Config) error 
 	}
 	lost := false
 	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-		Lock: lock, ReleaseOnCancel: c.releases, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Lock: lock, ReleaseOnCancel: c.releases,
+		LeaseDuration: c.leaseDuration, RenewDeadline: c.leaseDuration * 2 / 3, RetryPeriod: c.leaseDuration * 2 / 15,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(ctx context.Context) { c.work(context.WithoutCancel(ctx)) }, OnStoppedLeading: func() { lost = true }},
 	})
 	if lost && ctx.Err() == nil {

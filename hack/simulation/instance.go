@@ -175,7 +175,7 @@ func (i *instance) Request(r *apiserver.Request) (apiserver.Fault, func(*object,
 	i.send(q)
 	f := i.faultOf(r)
 	if w.isIdle && r.Resource == leases && (w.hasLeader() || w.isLong) {
-		f.AfterDelay += w.leaseDuration / 5 // Between a request and the next response, a leader must not come to doubt that it leads.
+		f.AfterDelay += w.leaseDurations[r.Key()] / 5 // Between a request and the next response, a leader must not come to doubt that it leads.
 	}
 	w.lock.Unlock()
 	switch {

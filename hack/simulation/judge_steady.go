@@ -23,15 +23,20 @@ func (w *walk) silence() {
 // resyncTime returns how long it may take until a resync: client-go skips one that comes a moment early.
 func (w *walk) resyncTime() time.Duration { return 2*w.Resync + w.Resync/4 }
 
-// restart kills all instances, and judges whether the next ones write anything. One leads earlier than its watches have caught up.
+// maxHeldAtStart is how long watches are held at most: less than the two minutes for which controller-runtime waits for a cache to sync.
+const maxHeldAtStart = 90 * time.Second
+
+// restart kills all instances, and judges whether the next ones write anything. Unless the Lease lasts long, one leads earlier than its
+// watches have caught up.
 func (w *walk) restart() {
+	watched := w.orElection(restartTime)
 	w.lock.Lock()
-	w.heldAtStart = restartTime / 2
+	w.heldAtStart = min(watched/2, maxHeldAtStart)
 	w.lock.Unlock()
 	for n := range w.Instances {
 		w.current(n).stop(true)
 	}
-	w.judgeSteady(Restart, "the instances were restarted", restartTime, func(r *request) bool { return r.IsWrite() })
+	w.judgeSteady(Restart, "the instances were restarted", watched, func(r *request) bool { return r.IsWrite() })
 	w.lock.Lock()
 	w.heldAtStart = 0
 	w.lock.Unlock()

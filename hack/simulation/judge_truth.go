@@ -45,7 +45,7 @@ func truthJudge(w *walk) judge {
 			if _, ok := since[what]; !ok {
 				since[what] = time.Now()
 			}
-			if duration := time.Since(since[what]); duration > truthTime {
+			if duration := time.Since(since[what]); duration > max(truthTime, w.electionTime()) {
 				w.violated(Truth, "for %s, %s %s", duration, what, detail)
 			}
 		}

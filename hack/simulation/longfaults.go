@@ -89,7 +89,7 @@ func (w *walk) longFault() {
 	if w.script.long == nil {
 		return
 	}
-	w.sleep(convergenceTimeout) // What the other faults have caused is over.
+	w.sleep(w.orElection(convergenceTimeout)) // What the other faults have caused is over.
 	w.take(*w.script.long)
 	w.setLong(true)
 	since := time.Now()

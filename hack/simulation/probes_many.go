@@ -32,7 +32,7 @@ func probeMany(w *walk) {
 	since := time.Now()
 	isMany := func(r *request) bool { return r.IsWrite() && strings.HasPrefix(r.ref.Name, manyPrefix) }
 	for len(w.requested(since, isMany)) == 0 {
-		if time.Since(since) > convergenceTimeout || w.isEnded() {
+		if time.Since(since) > w.orElection(convergenceTimeout) || w.isEnded() {
 			return
 		}
 		w.sleep(100 * time.Millisecond)

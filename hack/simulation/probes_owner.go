@@ -86,7 +86,7 @@ func probeDeletedOwner(w *walk) {
 		w.tell(user, w.current(n).kill())
 		w.sleep(restartDelay + time.Second)
 	}
-	w.sleep(2 * time.Minute)
+	w.sleep(w.orElection(2 * time.Minute))
 	for _, ref := range w.owned() {
 		if owner := w.controllerOf(ref); owner != nil {
 			w.deleteUnseen(w.referenceTo(owner))

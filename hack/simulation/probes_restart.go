@@ -12,9 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// staleTime is how long instances that a probe restarts see what was before.
-const staleTime = 30 * time.Second
-
 // probeOldSpec restarts the instances before an API server that does not know of the last change of a spec yet.
 func probeOldSpec(w *walk) {
 	w.restartInThePast(func(owner *object) int64 {
@@ -59,6 +56,8 @@ func (w *walk) restartInThePast(happens func(owner *object) (version int64)) {
 			return
 		}
 		w.sleep(time.Minute)
+		watched := w.orElection(restartTime)
+		staleTime := watched / 2 // One of them leads earlier.
 		for n := range w.Instances {
 			w.lock.Lock()
 			w.stale = stale{map[schema.GroupResource]int64{resource: version}, staleTime}
@@ -67,7 +66,7 @@ func (w *walk) restartInThePast(happens func(owner *object) (version int64)) {
 				resource.Resource, version))
 			w.sleep(restartDelay + time.Second)
 		}
-		w.sleep(time.Minute)
+		w.sleep(watched)
 		return
 	}
 }

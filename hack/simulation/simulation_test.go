@@ -104,17 +104,7 @@ func TestBrokenPromises(t *testing.T) {
 				return c.createOrUpdate(ctx, widget, configMap)
 			}
 		}, script{steps: create}},
-		Restart: {func(c *widgetController) {
-			started := false
-			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
-				if configMap != nil && !started {
-					started = true
-					return c.configMaps.Update(ctx, touched(configMap), metav1.UpdateOptions{})
-				}
-				started = true
-				return c.createOrUpdate(ctx, widget, configMap)
-			}
-		}, script{steps: create}},
+		Restart: {writeAtStart, script{steps: create}},
 		SameEnd: {func(c *widgetController) {
 			c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
 				if configMap != nil {
@@ -374,6 +364,19 @@ func TestFormerOwner(t *testing.T) {
 }
 
 // touched is a ConfigMap that a program has changed for no reason.
+// writeAtStart lets a controller write once after each start, although nothing has changed.
+func writeAtStart(c *widgetController) {
+	started := false
+	c.syncContent = func(c *widgetController, ctx context.Context, widget, configMap *object) (*object, error) {
+		if configMap != nil && !started {
+			started = true
+			return c.configMaps.Update(ctx, touched(configMap), metav1.UpdateOptions{})
+		}
+		started = true
+		return c.createOrUpdate(ctx, widget, configMap)
+	}
+}
+
 func touched(configMap *object) *object {
 	changed := configMap.DeepCopy()
 	setField(changed, time.Now().String(), "data", "touched")

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -24,7 +25,7 @@ const (
 	convergenceTimeout = 2 * time.Minute
 	// quietTime is how long nothing is written until all is taken to be reconciled, and settleTime how long that may take.
 	quietTime, settleTime = 3 * time.Minute, 40 * time.Minute
-	// restartTime is how long instances that were restarted are watched. They lead later than the Lease expires.
+	// restartTime is how long instances that were restarted are watched.
 	restartTime = time.Minute
 	// leftoverTime is how long what a process has left running may take to notice that all its connections are broken.
 	leftoverTime = 10 * time.Minute
@@ -65,14 +66,16 @@ type walk struct {
 	faults        map[string]fault
 	undone        map[reference]*undoing
 	isIdle        bool
-	isLong        bool          // A fault lasts for hours.
-	leaseDuration time.Duration // how long others respect the Lease
+	isLong        bool // A fault lasts for hours.
+	// leaseDurations are how long others respect each Lease. Some programs set a shorter time when they release it.
+	leaseDurations map[types.NamespacedName]time.Duration
 }
 
 func newWalk(all *tester, s script) *walk {
 	w := &walk{
 		tester: all, script: s, record: newRecord(), faults: map[string]fault{}, undone: map[reference]*undoing{}, late: map[reference]time.Time{},
-		story: story{exempt: slices.Clone(all.Exempt), broken: map[Promise]*violation{}},
+		leaseDurations: map[types.NamespacedName]time.Duration{},
+		story:          story{exempt: slices.Clone(all.Exempt), broken: map[Promise]*violation{}},
 	}
 	for _, promise := range strictPromises {
 		if !slices.Contains(all.Strict, promise) {
@@ -278,13 +281,30 @@ func (w *walk) hasLeader() bool {
 	return slices.ContainsFunc(w.instances, func(i *instance) bool { return i.leads && !i.stopped })
 }
 
+// electionTime returns how long it takes until another instance leads after the leader was killed, and has caught up: the Lease has to expire, and
+// candidates try again from time to time only. It is 0 for a program that elects none. The lock is held.
+func (w *walk) electionTime() (longest time.Duration) {
+	for _, duration := range w.leaseDurations {
+		longest = max(longest, 4*duration)
+	}
+	return longest
+}
+
+// orElection returns a time, or that of an election if it is longer.
+func (w *walk) orElection(duration time.Duration) time.Duration {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return max(duration, w.electionTime())
+}
+
 // settle waits until nothing is written any more, and nothing waits for a retry, and judges when the last write was.
 func (w *walk) settle() {
 	defer w.idle()()
 	calm := time.Now()
 	due := calm // since when writes have been due: what one does may make another one possible, about something else
-	for last := calm; !w.isEnded() && (time.Since(last) < quietTime || w.retries()); {
+	for last := calm; !w.isEnded() && (time.Since(last) < w.orElection(quietTime) || w.retries()); {
 		w.sleep(time.Second)
+		timeout := w.orElection(convergenceTimeout)
 		w.lock.Lock()
 		for _, r := range w.sentSince(last, w.isCorrection) {
 			last = r.Sent.Add(time.Nanosecond)
@@ -293,7 +313,7 @@ func (w *walk) settle() {
 					due = at
 				}
 			}
-			if last.Sub(due) > convergenceTimeout {
+			if last.Sub(due) > timeout {
 				w.violated(Soon, "%s after the last action or fault %s still writes: %s", last.Sub(calm).Round(time.Millisecond), r.Client, r)
 			}
 		}
@@ -356,7 +376,8 @@ func (w *walk) Committed(c *apiserver.Change) {
 	w.tellChange(c)
 	w.undo(c)
 	if c.Request.Resource == leases {
-		w.leaseDuration = time.Duration(number(c.New, "spec", "leaseDurationSeconds")) * time.Second
+		key := c.Request.Key()
+		w.leaseDurations[key] = max(w.leaseDurations[key], time.Duration(number(c.New, "spec", "leaseDurationSeconds"))*time.Second)
 	}
 	i := w.instanceOf(c.Request.Client)
 	if i == nil {

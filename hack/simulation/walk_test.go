@@ -5,6 +5,8 @@ package simulation
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,6 +82,30 @@ func TestIdle(t *testing.T) {
 			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
 		}
 	})
+}
+
+// TestLongLease has a program whose Lease lasts as long as those of OpenShift's operators. When its leader is killed, what is to be done comes late:
+// that is no fault. Instances that are restarted are watched until one leads.
+func TestLongLease(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(c *widgetController)
+		broken []Promise
+	}{
+		"right":           {func(*widgetController) {}, nil},
+		"writes at start": {writeAtStart, []Promise{Restart}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := newTestTester(t, Config{Exempt: []Promise{SameEnd}, Program: newWidgetController(func(c *widgetController) {
+				c.elects, c.leaseDuration = true, 137*time.Second
+				test.change(c)
+			})})
+			w := all.walk(t, script{steps: steps(t, "create", "kill", "change/16")}, "")
+			if broken := slices.Collect(maps.Keys(w.broken)); !slices.Equal(broken, test.broken) {
+				t.Errorf("%v is broken, want %v\n%s", broken, test.broken, join(w.lines))
+			}
+		})
+	}
 }
 
 // TestCreatedAfterCollection has a program create an object more than two minutes after the last action: that is late, unless the object was there
