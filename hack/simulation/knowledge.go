@@ -129,6 +129,9 @@ func (i *instance) newRequest(r *apiserver.Request) *request {
 	if hasObject && (r.Resource != leases || i.identity == "") {
 		q.body, _ = r.Object() // The API server refuses what is none.
 	}
+	if !isWork(r.Resource) {
+		return q
+	}
 	if before, ok := i.again[i.sameAgain(r)]; ok {
 		q.decided = before // The program has not decided anew.
 		delete(i.again, i.sameAgain(r))
@@ -300,15 +303,18 @@ func (i *instance) learnResponse(r *request, result *object, err error) {
 	if !errors.Is(err, context.Canceled) {
 		delete(i.open, r.Request) // What was cancelled may still be applied.
 	}
+	if r.Resource == leases {
+		i.observeLease(r, result, err)
+	}
+	if !isWork(r.Resource) {
+		return
+	}
 	i.answered[r.about] = answer{time.Now(), r.decided, r.due}
 	if _, isDelayed := apierrors.SuggestsClientDelay(err); isDelayed || !r.IsWrite() && errors.Is(err, apiserver.ErrConnection) {
 		i.again[i.sameAgain(r.Request)] = r.decided
 	}
 	switch {
-	case r.Resource == leases:
-		i.observeLease(r, result, err)
-		return
-	case !isWork(r.Resource) || r.Verb == "watch" || r.IsDryRun():
+	case r.Verb == "watch" || r.IsDryRun():
 		return
 	case err == nil && !r.isVain && !i.failures[r.series()].anyVain:
 		delete(i.failures, r.series())
