@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,6 +81,56 @@ func TestIdle(t *testing.T) {
 		// A leader that renews it less often comes to doubt that it leads.
 		if often < 50 || seldom > often/2 || seldom < 20 || w.started != 1 {
 			t.Errorf("the Lease is renewed %d times, and %d times while nothing but time passes; %d processes were started", often, seldom, w.started)
+		}
+	})
+}
+
+// TestIdleLease asks for a Lease while nothing but time passes. The response takes longer if that keeps nobody from leading for long.
+func TestIdleLease(t *testing.T) {
+	for name, test := range map[string]struct {
+		leads, stopped, isLong, isLate bool
+	}{
+		"no leader":                 {},
+		"a leader":                  {leads: true, isLate: true},
+		"a leader that was stopped": {leads: true, stopped: true},
+		"a fault of hours":          {isLong: true, isLate: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{}), script{})
+			w.begin(0, nil)
+			defer w.end()
+			i := w.newInstance()
+			i.leads, i.stopped = test.leads, test.stopped
+			w.instances = append(w.instances, i)
+			w.setLong(test.isLong)
+			r := &apiserver.Request{Verb: "get", Resource: leases, Namespace: "default", Name: "widgets", Client: i.name}
+			w.leaseDurations[r.Key()] = time.Minute
+			defer w.idle()()
+			if f, _ := i.Request(r); (f.AfterDelay > 0) != test.isLate {
+				t.Errorf("with %s, the response takes %s longer", name, f.AfterDelay)
+			}
+		})
+	}
+}
+
+// TestProgress tells the rollout of a DaemonSet as one line.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWalk(newTestTester(t, Config{}), script{})
+		w.begin(0, nil)
+		defer w.end()
+		set := newUnstructured("apps/v1", "DaemonSet", "a")
+		setField(set, map[string]any{"l": "a"}, "spec", "selector", "matchLabels")
+		setField(set, map[string]any{"l": "a"}, "spec", "template", "metadata", "labels")
+		setField(set, []any{map[string]any{"name": "c", "image": "c"}}, "spec", "template", "spec", "containers")
+		if _, err := w.user.Create(set); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // By the fake clock of the bubble.
+		w.story.lock.Lock()
+		defer w.story.lock.Unlock()
+		if told := join(w.lines); len(w.lines) != 1 || !strings.Contains(told, "daemonsets a: 1 of 1 replicas available") {
+			t.Errorf("the rollout is told as:\n%s", told)
 		}
 	})
 }
