@@ -16,7 +16,7 @@ import (
 func (w *walk) judgeExit(i *instance, err error) {
 	w.lock.Lock()
 	stopped, over := i.stopped || w.over, w.over
-	calm := !w.calmSince.IsZero() && time.Since(w.calmSince) > max(restartTime, w.electionTime()) && !w.isHidden
+	calm := !w.calmSince.IsZero() && time.Since(w.calmSince) > max(2*startTime, w.electionTime()) && !w.isHidden
 	w.lock.Unlock()
 	w.add(line{who: i.name, what: fmt.Sprintf("ends: %v", err), kind: recording.Ended})
 	switch {

@@ -29,14 +29,15 @@ const maxHeldAtStart = 90 * time.Second
 // restart kills all instances, and judges whether the next ones write anything. Unless the Lease lasts long, one leads earlier than its
 // watches have caught up.
 func (w *walk) restart() {
-	watched := w.orElection(restartTime)
+	begin := w.orElection(startTime)
+	held := min(begin, maxHeldAtStart)
 	w.lock.Lock()
-	w.heldAtStart = min(watched/2, maxHeldAtStart)
+	w.heldAtStart = held
 	w.lock.Unlock()
 	for n := range w.Instances {
 		w.current(n).stop(true)
 	}
-	w.judgeSteady(Restart, "the instances were restarted", watched, func(r *request) bool { return r.IsWrite() })
+	w.judgeSteady(Restart, "the instances were restarted", held+begin, func(r *request) bool { return r.IsWrite() })
 	w.lock.Lock()
 	w.heldAtStart = 0
 	w.lock.Unlock()

@@ -22,8 +22,8 @@ var pods = corev1.Resource("pods")
 const (
 	// maxOrders is in how many orders the users' objects are created, until one leads to the same end.
 	maxOrders = 6
-	// orderDelay is how long after each other they are created, and startTime how long a program may take to begin.
-	orderDelay, startTime = 5 * time.Second, 30 * time.Second
+	// orderDelay is how long after each other they are created.
+	orderDelay = 5 * time.Second
 )
 
 // compare judges SameEnd: it gives fresh clusters the users' objects as they are in the end, and compares what becomes of them. First come,

@@ -56,8 +56,7 @@ func (w *walk) restartInThePast(happens func(owner *object) (version int64)) {
 			return
 		}
 		w.sleep(time.Minute)
-		watched := w.orElection(restartTime)
-		staleTime := watched / 2 // One of them leads earlier.
+		staleTime := w.orElection(startTime) // One of them leads earlier.
 		for n := range w.Instances {
 			w.lock.Lock()
 			w.stale = stale{map[schema.GroupResource]int64{resource: version}, staleTime}
@@ -66,7 +65,7 @@ func (w *walk) restartInThePast(happens func(owner *object) (version int64)) {
 				resource.Resource, version))
 			w.sleep(restartDelay + time.Second)
 		}
-		w.sleep(watched)
+		w.sleep(2 * staleTime)
 		return
 	}
 }

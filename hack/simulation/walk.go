@@ -25,8 +25,8 @@ const (
 	convergenceTimeout = 2 * time.Minute
 	// quietTime is how long nothing is written until all is taken to be reconciled, and settleTime how long that may take.
 	quietTime, settleTime = 3 * time.Minute, 40 * time.Minute
-	// restartTime is how long instances that were restarted are watched.
-	restartTime = time.Minute
+	// startTime is how long a program may take to begin, beside an election.
+	startTime = 30 * time.Second
 	// leftoverTime is how long what a process has left running may take to notice that all its connections are broken.
 	leftoverTime = 10 * time.Minute
 	// idleTime is how long nothing but time passes at least for a walk to be idle.
@@ -281,11 +281,11 @@ func (w *walk) hasLeader() bool {
 	return slices.ContainsFunc(w.instances, func(i *instance) bool { return i.leads && !i.stopped })
 }
 
-// electionTime returns how long it takes until another instance leads after the leader was killed, and has caught up: the Lease has to expire, and
-// candidates try again from time to time only. It is 0 for a program that elects none. The lock is held.
+// electionTime returns how long it takes at most until another instance leads after the leader was killed: the Lease has to expire, and candidates
+// try again from time to time only. It is 0 for a program that elects none. The lock is held.
 func (w *walk) electionTime() (longest time.Duration) {
 	for _, duration := range w.leaseDurations {
-		longest = max(longest, 4*duration)
+		longest = max(longest, duration*3/2)
 	}
 	return longest
 }
