@@ -841,9 +841,8 @@ func TestSimulation(t *testing.T) {
 }
 
 func runSimulated(ctx context.Context, config *rest.Config) error {
-	flags := []string{"-leader-elect", "-leader-elect-lease-duration=1m", "-leader-elect-renew-deadline=40s", // Few renewals.
-		"-leader-elect-resource-namespace=default", "-resync-period=" + foos.ResyncPeriod.String()}
-	o, err := options.Parse(flags, os.Stderr)
+	o, err := options.Parse([]string{"-leader-elect", "-leader-elect-lease-duration=1m", "-leader-elect-renew-deadline=40s", // Few renewals.
+		"-leader-elect-resource-namespace=default", "-resync-period=" + foos.ResyncPeriod.String()}, os.Stderr)
 	if err != nil {
 		return err
 	}
