@@ -59,10 +59,10 @@ func (w *walk) judgeCopies(fresh *walk) {
 	ends := append(w.endObservations(), fresh.endObservations()...)
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	copies := w.findCopies(ends)
+	copies, allowed := w.findCopies(ends), max(truthTime, w.electionTime())
 	for _, list := range w.observations {
 		for n, s := range list {
-			if n+1 == len(list) || !s.isJudged || list[n+1].at.Sub(s.at) <= truthTime {
+			if n+1 == len(list) || !s.isJudged || list[n+1].at.Sub(s.at) <= allowed {
 				continue
 			}
 			if name, v := w.wrongCopy(s, copies); name != "" {

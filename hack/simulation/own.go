@@ -20,7 +20,7 @@ type Own struct {
 	Name Promise
 	// Write judges a write of the program when it was committed. It may be nil.
 	Write func(w Write) error
-	// Moment judges the cluster every few seconds, and Within is how long it may return the same error. It may be nil.
+	// Moment judges the cluster every few seconds. It may be nil. Within is how long it may return the same error, if no election takes longer.
 	Moment func(c Cluster) error
 	Within time.Duration
 	// End judges the cluster when all is reconciled. It may be nil.
@@ -124,7 +124,7 @@ func ownJudge(w *walk) judge {
 				if at, ok := last[told]; ok {
 					since[told] = at
 				}
-				if duration := time.Since(since[told]); duration > own.Within {
+				if duration := time.Since(since[told]); duration > max(own.Within, w.electionTime()) {
 					w.violated(own.Name, "for %s, %v", duration, err)
 				}
 			}

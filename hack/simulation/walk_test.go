@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -147,11 +148,22 @@ func TestLongLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := newTestTester(t, Config{Exempt: []Promise{SameEnd}, Program: newWidgetController(func(c *widgetController) {
-				c.elects, c.leaseDuration = true, 137*time.Second
-				test.change(c)
-			})})
-			w := all.walk(t, script{steps: steps(t, "create", "kill", "change/16")}, "")
+			hasContent := func(c Cluster) error {
+				if slices.ContainsFunc(c.List(widgets.GroupResource()), func(o *object) bool { return len(c.ControlledBy(o)) == 0 }) {
+					return errors.New("one has none")
+				}
+				return nil
+			}
+			all := newTestTester(t, Config{
+				Program: newWidgetController(func(c *widgetController) {
+					c.elects, c.leaseDuration = true, 137*time.Second
+					test.change(c)
+				}),
+				Exempt: []Promise{SameEnd}, Own: []Own{{Name: "a Widget has a ConfigMap", Moment: hasContent, Within: time.Minute}},
+			})
+			killing := steps(t, "create", "kill", "deleteTheirs")
+			killing[1].after = momentTime // Its status is judged before.
+			w := all.walk(t, script{steps: killing}, "")
 			if broken := slices.Collect(maps.Keys(w.broken)); !slices.Equal(broken, test.broken) {
 				t.Errorf("%v is broken, want %v\n%s", broken, test.broken, join(w.lines))
 			}
