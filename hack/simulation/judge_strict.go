@@ -74,12 +74,15 @@ func (i *instance) judgeFreshOwner(c *apiserver.Change, controller *metav1.Owner
 	}
 }
 
-// isForAnotherOwner reports whether a request is for another owner than that of the object that was found: it creates one, or is to delete one of
-// that name that was there before. The lock is held.
+// isForAnotherOwner reports whether a request is for another owner than that of the object that was found: it creates one, or is to change or delete
+// one of that name that was there before. The lock is held.
 func (w *walk) isForAnotherOwner(r *request, found *object) bool {
 	switch r.Verb {
 	case "create":
 		return !sameOwner(r.body, found)
+	case "update", "patch":
+		former, isKnown := w.controlledAt[text(r.body, "metadata", "resourceVersion")]
+		return isKnown && !sameOwner(former, found)
 	case "delete":
 		options, err := r.Object()
 		if err != nil {

@@ -66,10 +66,20 @@ func TestIsForAnotherOwner(t *testing.T) {
 	w.created["former"], w.created["again"] = controlled("former", "a"), controlled("again", "b")
 	w.created["adopted"], w.adopted["adopted"] = controlled("adopted", "b"), "uid-of-a"
 	w.created["own"], w.adopted["own"] = controlled("own", "a"), "uid-of-b"
+	of := func(version, owner string) *object {
+		o := controlled("", owner)
+		o.SetResourceVersion(version)
+		return o
+	}
+	w.controlledAt["7"], w.controlledAt["8"] = controlled("former", "a"), controlled("again", "b")
 	for name, test := range map[string]struct {
 		request *request
 		want    bool
 	}{
+		"a patch of a's":                         {&request{Request: &apiserver.Request{Verb: "patch"}, body: of("7", "a")}, true},
+		"an update of b's first":                 {&request{Request: &apiserver.Request{Verb: "update"}, body: of("8", "b")}, false},
+		"an update that takes a's for b":         {&request{Request: &apiserver.Request{Verb: "update"}, body: of("7", "b")}, true},
+		"a JSON patch":                           {&request{Request: &apiserver.Request{Verb: "patch"}}, false},
 		"a creation for a":                       {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "a")}, true},
 		"a creation for b":                       {&request{Request: &apiserver.Request{Verb: "create"}, body: controlled("", "b")}, false},
 		"the deletion of a's":                    {&request{Request: deletionOf(`{"preconditions":{"uid":"former"}}`)}, true},

@@ -35,6 +35,7 @@ type record struct {
 	specAt       map[string]time.Time             // since when the API server has the newest generation of an object, or has it no more
 	created      map[types.UID]*object            // by the program, as they were then
 	users        map[types.UID]bool               // the users' objects, past ones too
+	controlledAt map[string]*object               // what had a controller, by its resourceVersion
 	adopted      map[types.UID]types.UID          // of which objects users have made which of their own the controller
 	requests     []*request                       // of the program, in order, for what it does, without bodies
 	answers      map[string]string                // the error of the last response to a write, or "", by the write as stories tell it
@@ -58,7 +59,7 @@ type fieldOf struct {
 func newRecord() record {
 	return record{
 		objects: map[reference]*object{}, versions: map[schema.GroupResource][]int64{}, changedAt: map[string][]time.Time{}, news: map[string]time.Time{},
-		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, adopted: map[types.UID]types.UID{},
+		specAt: map[string]time.Time{}, created: map[types.UID]*object{}, users: map[types.UID]bool{}, controlledAt: map[string]*object{}, adopted: map[types.UID]types.UID{},
 		set: map[fieldOf]bool{}, initial: map[fieldOf]bool{},
 		answers: map[string]string{}, finalizer: map[string]bool{}, rejected: map[string]bool{}, refused: map[string]refusal{},
 		observations: map[types.UID][]observation{},
@@ -106,6 +107,9 @@ func (w *walk) recordCommit(c *apiserver.Change) {
 	}
 	ref := w.referenceTo(c.New)
 	w.objects[ref] = c.New
+	if metav1.GetControllerOfNoCopy(c.New) != nil {
+		w.controlledAt[c.New.GetResourceVersion()] = c.New
+	}
 	if c.Old == nil || c.Type == watch.Deleted || c.Old.GetGeneration() != c.New.GetGeneration() {
 		w.specAt[ref.String()] = time.Now()
 	}
