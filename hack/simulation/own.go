@@ -89,6 +89,15 @@ func (w Write) Known(resource schema.GroupResource, namespace, name string) (o *
 	return k.object, k.before(w.sent)
 }
 
+// Read returns an object as a live read has shown it just before the write, or nil.
+func (w Write) Read(resource schema.GroupResource, namespace, name string) *apiserver.Object {
+	k := w.by.objects[reference{resource, types.NamespacedName{Namespace: namespace, Name: name}}]
+	if !k.isRead || !k.since.Equal(w.sent.Sent) {
+		return nil
+	}
+	return k.object
+}
+
 // ownJudge judges the program's own promises.
 func ownJudge(w *walk) judge {
 	type falsehood struct {

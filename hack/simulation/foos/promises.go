@@ -74,8 +74,7 @@ func managesReplicas(foo *object) bool {
 
 // judgeEnd judges the end of a walk.
 func judgeEnd(c simulation.Cluster) error {
-	_, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), all[appsv1.Deployment](c.List(deployments)))
-	if differs != "" {
+	if _, differs := JudgeState(all[samplev1alpha1.Foo](c.List(foos)), all[appsv1.Deployment](c.List(deployments))); differs != "" {
 		return errors.New(differs)
 	}
 	return nil

@@ -44,6 +44,10 @@ func judgeReason(w simulation.Write) error {
 	if ready.Reason == "DeploymentOverridden" && (repeats && ready.Message != last.Message || !repeats && isCertain && saysGone != (seen == nil)) {
 		return fmt.Errorf("it says %s, and said %s before; a Deployment was found: %t", ready.Message, last.Message, seen != nil)
 	}
+	live := w.Read(deployments, foo.Namespace, foo.Spec.DeploymentName)
+	if live != nil && ready.Reason == "ErrResourceExists" && metav1.IsControlledBy(live, &foo) {
+		return fmt.Errorf("it reports %s; the Deployment is its own", ready.Message)
+	}
 	if !isCertain || !slices.Contains(ofDeployment, ready.Reason) {
 		return nil
 	}

@@ -41,20 +41,17 @@ func JudgeState(foos []samplev1alpha1.Foo, deployments []appsv1.Deployment) (nam
 // judgeFoo returns what of a Foo is not as desired, or nothing. d is the Deployment of the desired name, or nil, and controlled are the
 // names of the Deployments that it controls.
 func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string) string {
-	ready := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady)
+	ready, isTaken := meta.FindStatusCondition(foo.Status.Conditions, samplev1alpha1.ConditionReady), d != nil && !metav1.IsControlledBy(d, foo)
 	switch {
 	case foo.DeletionTimestamp != nil:
 		return "still exists"
 	case ready == nil || foo.Status.ObservedGeneration != foo.Generation || ready.ObservedGeneration != foo.Generation:
 		return "has no status of its newest generation"
-	case d != nil && !metav1.IsControlledBy(d, foo):
-		switch {
-		case ready.Reason != "ErrResourceExists":
-			return "does not report that its name is taken"
-		case len(controlled) == 0 && foo.Status.AvailableReplicas > 0:
-			return "reports available replicas, and controls no Deployment"
-		}
-		return ""
+	case isTaken && ready.Reason != "ErrResourceExists":
+		return "does not report that its name is taken"
+	case isTaken && len(controlled) == 0 && foo.Status.AvailableReplicas > 0:
+		return "reports available replicas, and controls no Deployment"
+	case isTaken:
 	case d == nil:
 		return "has no Deployment"
 	case len(controlled) != 1:

@@ -346,11 +346,10 @@ func (w walk) update(n int, verb string, do func(d *object)) { w.Change(deployme
 // reconcile waits until the Foos are reconciled.
 func (w walk) reconcile(timeout time.Duration) {
 	for start := time.Now(); !w.IsEnded(); w.Sleep(timeout / 100) {
-		_, differs := JudgeState(all[samplev1alpha1.Foo](w.List(foos)), all[appsv1.Deployment](w.List(deployments)))
-		if differs == "" {
+		switch _, differs := JudgeState(all[samplev1alpha1.Foo](w.List(foos)), all[appsv1.Deployment](w.List(deployments))); {
+		case differs == "":
 			return
-		}
-		if time.Since(start) >= timeout {
+		case time.Since(start) >= timeout:
 			w.Violated(simulation.Soon, "%s later, %s", timeout, differs)
 		}
 	}
