@@ -344,6 +344,32 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+// TestRead asks what a live read has shown just before a write.
+func TestRead(t *testing.T) {
+	ref := Refer(configMaps.GroupResource(), "default", "a")
+	for name, test := range map[string]struct {
+		learn  func(i *instance, o *object)
+		isRead bool
+	}{
+		"nothing":         {func(*instance, *object) {}, false},
+		"a read":          {func(i *instance, o *object) { i.learn(ref.GroupResource, o, read) }, true},
+		"an earlier read": {func(i *instance, o *object) { i.learn(ref.GroupResource, o, read); time.Sleep(time.Second) }, false},
+		"an event":        {func(i *instance, o *object) { i.learn(ref.GroupResource, o, watched) }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{}), script{})
+			i := &instance{walk: w, knowledge: newKnowledge()}
+			o := newUnstructured("v1", "ConfigMap", "a")
+			o.SetResourceVersion("1")
+			test.learn(i, o)
+			write := Write{Cluster{w}, nil, i, &request{Request: &apiserver.Request{Sent: time.Now()}}}
+			if got := write.Read(ref.GroupResource, "default", "a"); (got != nil) != test.isRead {
+				t.Errorf("%s: Read() = %v", name, got)
+			}
+		})
+	}
+}
+
 // TestLateWatch has an instance open a watch before it writes: one that other watches have not waited for belongs to what was decided.
 func TestLateWatch(t *testing.T) {
 	all := newTestTester(t, Config{})

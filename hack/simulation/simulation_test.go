@@ -363,7 +363,6 @@ func TestFormerOwner(t *testing.T) {
 		script{steps: steps(t, "create", "noControllers/65520", "recreate/33", "recreate/65")})
 }
 
-// touched is a ConfigMap that a program has changed for no reason.
 // writeAtStart lets a controller write once after each start, although nothing has changed.
 func writeAtStart(c *widgetController) {
 	started := false
@@ -377,6 +376,7 @@ func writeAtStart(c *widgetController) {
 	}
 }
 
+// touched is a ConfigMap that a program has changed for no reason.
 func touched(configMap *object) *object {
 	changed := configMap.DeepCopy()
 	setField(changed, time.Now().String(), "data", "touched")

@@ -51,7 +51,7 @@ func judgeFoo(foo *samplev1alpha1.Foo, d *appsv1.Deployment, controlled []string
 		return "does not report that its name is taken"
 	case isTaken && len(controlled) == 0 && foo.Status.AvailableReplicas > 0:
 		return "reports available replicas, and controls no Deployment"
-	case isTaken:
+	case isTaken: // It waits.
 	case d == nil:
 		return "has no Deployment"
 	case len(controlled) != 1:
