@@ -166,6 +166,37 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// TestResyncSoonAfter has a program correct nothing before a resync, which comes at any time: every period, or every other, as client-go skips one
+// that comes a moment early.
+func TestResyncSoonAfter(t *testing.T) {
+	const resync = 4 * time.Minute
+	for _, period := range []time.Duration{resync, 2 * resync} {
+		for first := 10 * time.Second; first <= period; first += 10 * time.Second {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWalk(newTestTester(t, Config{Resync: resync}), script{})
+				w.server = apiserver.New(w.registry, apiserver.Options{})
+				start := time.Now()
+				w.withoutResync(NoResync, func() bool {
+					next := first - time.Since(start)
+					for next <= 0 {
+						next += period
+					}
+					time.AfterFunc(next, func() {
+						w.lock.Lock()
+						defer w.lock.Unlock()
+						w.requests = append(w.requests, &request{Request: &apiserver.Request{Verb: "create", Resource: configMaps.GroupResource(),
+							Sent: time.Now()}})
+					})
+					return true
+				})
+				if !w.isBroken(NoResync) {
+					t.Errorf("with a resync %s after the first, and each %s, %s is not broken", first, period, NoResync)
+				}
+			})
+		}
+	}
+}
+
 // TestHides has a fault end that kept the program from reporting what was so: it may report at the next resync, or the next retry.
 func TestHides(t *testing.T) {
 	for resync, until := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Minute: maxRetryDelay} {
