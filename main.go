@@ -30,6 +30,7 @@ import (
 	"k8s.io/sample-controller/pkg/election"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
 	informers "k8s.io/sample-controller/pkg/generated/informers/externalversions"
+	"k8s.io/sample-controller/pkg/kubeconfig"
 	"k8s.io/sample-controller/pkg/options"
 	"k8s.io/sample-controller/pkg/ownership"
 	"k8s.io/sample-controller/pkg/server"
@@ -73,6 +74,7 @@ func start(ctx context.Context, o *options.Options) error {
 // run runs the controller in the cluster of config until ctx is done and the workers have finished.
 func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	config = rest.CopyConfig(config)
+	config.Wrap(kubeconfig.WithoutRetryAfter) // Each kind of request is retried with its own delays.
 	var elector *election.Elector
 	if o.LeaderElect {
 		var err error

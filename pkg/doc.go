@@ -15,7 +15,7 @@
 //   - consistency: are the caches new enough to act on?
 //   - diagnostics: what can a user do about an error of the API server?
 //   - election: which of several instances may write?
-//   - kubeconfig: which cluster does the process belong to?
+//   - kubeconfig: how does the process reach its cluster?
 //   - metrics: how many syncs are there, with which results, and how long do they take?
 //   - priorityqueue: which key is synced next, and when?
 //   - server: how can a cluster see that the process is healthy, and how fast it works?

@@ -5,9 +5,11 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/sample-controller/hack/simulation/apiserver"
@@ -52,6 +54,37 @@ func probeMany(w *walk) {
 		if made := w.requested(since, is); done > 10 && len(made) > 0 && made[0].Sent.Sub(since) > 10*time.Second {
 			w.violated(NotLast, "%s of %s comes after %s, behind %d objects", made[0], made[0].Client, made[0].Sent.Sub(since), manyObjects)
 		}
+	}
+}
+
+// probeRetryAfter judges whether a change waits until the requests for other objects are to be sent again.
+func probeRetryAfter(w *walk) {
+	refs := w.owned()
+	if len(refs) == 0 || w.controllerOf(refs[0]) == nil {
+		return
+	}
+	one, owner := refs[0], w.controllerOf(refs[0])
+	others := slices.DeleteFunc(refs, func(ref reference) bool {
+		other := w.controllerOf(ref)
+		return other == nil || other.GetUID() == owner.GetUID()
+	})
+	later := func(*apiserver.Request) error { return apierrors.NewTooManyRequests("injected", 120) }
+	w.tell(user, w.addRule("writes of what others own are to be sent again after 2m", forever, rejecting(later, func(r *apiserver.Request) bool {
+		return r.IsWrite() && slices.Contains(others, reference{r.Resource, r.Key()})
+	})))
+	for _, ref := range others {
+		w.tell(user, w.delete(ref, metav1.DeletePropagationBackground))
+	}
+	w.sleep(10 * time.Second)
+	since := time.Now()
+	w.tell(user, w.delete(one, metav1.DeletePropagationBackground))
+	w.sleep(time.Minute)
+	w.server.ClearRules()
+	w.sleep(5 * time.Minute) // All are sent again.
+	made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == one })
+	if len(made) > 0 && made[0].Sent.Sub(since) > 10*time.Second {
+		w.violated(NotLast, "%s of %s comes after %s, when requests for %d other objects are sent again", made[0], made[0].Client,
+			made[0].Sent.Sub(since), len(others))
 	}
 }
 

@@ -231,6 +231,13 @@ func TestNewObject(t *testing.T) {
 	}, script{steps: steps(t, "create"), probes: probeOf("many objects, then one change")})
 }
 
+// TestRetryAfter has a controller whose only worker sleeps until a request is to be sent again.
+func TestRetryAfter(t *testing.T) {
+	create := steps(t, "create", "create")
+	create[1].target = 1
+	testBroken(t, NotLast, nil, script{steps: create, probes: probeOf("requests to be sent again later, then one change")})
+}
+
 // TestEndedProbes has a probe of an hour broken off: virtual time does not pass any more.
 func TestEndedProbes(t *testing.T) {
 	for _, probe := range []string{"an hour of undone writes", "an hour of refused writes"} {

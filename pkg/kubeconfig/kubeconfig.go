@@ -1,13 +1,14 @@
 // Copyright The sample-controller authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig finds out which cluster a process belongs to.
+// Package kubeconfig configures how a process reaches its cluster.
 package kubeconfig
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -55,3 +56,19 @@ func Load(path, master string) (config *rest.Config, namespace string, err error
 	namespace, _, err = loader.Namespace()
 	return config, namespace, err
 }
+
+// WithoutRetryAfter wraps a transport so that a request fails at once if the API server, or an admission webhook, wants to have it again
+// later. client-go would send it again by itself, up to ten times, and sleep for as long as the header says: a worker would wait for that.
+func WithoutRetryAfter(transport http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := transport.RoundTrip(request)
+		if err == nil {
+			response.Header.Del("Retry-After")
+		}
+		return response, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

@@ -14,8 +14,10 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // writeKubeconfig writes a kubeconfig with one cluster and one context, and returns its path.
@@ -181,5 +183,21 @@ func TestContentTypes(t *testing.T) {
 	accept, body := request.Get("Accept"), request.Get("Content-Type")
 	if accept != "application/vnd.kubernetes.protobuf,application/json" || body != "application/json" {
 		t.Errorf("Accept = %q and Content-Type = %q, want protobuf or JSON, and JSON", accept, body)
+	}
+}
+
+func TestWithoutRetryAfter(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	config := &rest.Config{Host: server.URL}
+	config.Wrap(WithoutRetryAfter)
+	_, err := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases("default").Get(t.Context(), "lease", metav1.GetOptions{})
+	if !apierrors.IsTooManyRequests(err) || requests != 1 {
+		t.Errorf("Get() made %d requests, error = %v, want 1 request, too many", requests, err)
 	}
 }
