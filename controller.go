@@ -465,6 +465,7 @@ func (c *Controller) report(
 		isWritten && stored.Status.ObservedGeneration != foo.Status.ObservedGeneration):
 		c.recorder.Event(foo, corev1.EventTypeNormal, SuccessSynced, MessageResourceSynced)
 	case reason != "" && isWritten && control.Reported(foo, reason) == nil:
+		message = foostatus.Shorten(message, 1024) // The limit of events.k8s.io.
 		klog.FromContext(ctx).Info("Foo is not ready", "reason", reason, "message", message)
 		c.recorder.Event(foo, corev1.EventTypeWarning, reason, message)
 	}

@@ -95,7 +95,7 @@ func New(foo *samplev1alpha1.Foo, rollout *Rollout, reason, message string) samp
 	if ready.Reason == Available {
 		ready.Status = metav1.ConditionTrue
 	}
-	ready.Message = strings.ToValidUTF8(utilstrings.ShortenString(ready.Message, 32768), "") // The API's limit.
+	ready.Message = Shorten(ready.Message, 32768) // The API's limit.
 	meta.SetStatusCondition(&status.Conditions, ready)
 	if slices.Contains([]string{Available, Progressing, Failed}, ready.Reason) {
 		meta.RemoveStatusCondition(&status.Conditions, samplev1alpha1.ConditionStalled)
@@ -104,6 +104,11 @@ func New(foo *samplev1alpha1.Foo, rollout *Rollout, reason, message string) samp
 	ready.Type, ready.Status = samplev1alpha1.ConditionStalled, metav1.ConditionTrue
 	meta.SetStatusCondition(&status.Conditions, ready)
 	return status
+}
+
+// Shorten cuts a message, which may be as long as a webhook likes, to a number of bytes.
+func Shorten(message string, bytes int) string {
+	return strings.ToValidUTF8(utilstrings.ShortenString(message, bytes), "")
 }
 
 // describe returns the reason and the message of the Ready condition of a Foo with this rollout. The message says
