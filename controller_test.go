@@ -179,8 +179,14 @@ func TestSyncHandler(t *testing.T) {
 			responses: responses{createDeployment: exists, getDeployment: notFound},
 			requests:  []string{createDeployment, getDeployment, updateStatus}, want: outcome{ready: isProgressing, err: "not found"}},
 
+		{name: "rejected with a long message", given: objects{newFoo()}, requests: createAndReport,
+			responses: responses{createDeployment: failing(apierrors.NewBadRequest(strings.Repeat("x", 40000)))},
+			want:      outcome{isRejected, "Warning DeploymentRejected " + strings.Repeat("x", 1024), "xxx"}},
+
 		// A Deployment that the Foo does not control.
 		{name: "name conflict", given: objects{newFoo(), newDeploymentFor(newFoo(), notControlled)},
+			requests: []string{updateStatus}, want: conflicting},
+		{name: "name conflict, UID of the Foo, but another kind", given: objects{newFoo(), newDeploymentFor(newFoo(), ofAnotherKind)},
 			requests: []string{updateStatus}, want: conflicting},
 		{name: "earlier Foo of the name", given: objects{newFoo(), ofAnother}, requests: []string{updateStatus},
 			want: conflicting},
@@ -901,6 +907,7 @@ func withReplicas(replicas int32) option  { return func(o metav1.Object) { *repl
 func withoutReplicas(o metav1.Object)     { *replicasOf(o) = nil }
 func withoutLabels(o metav1.Object)       { o.SetLabels(nil) }
 func notControlled(o metav1.Object)       { o.SetOwnerReferences(nil) }
+func ofAnotherKind(o metav1.Object)       { o.GetOwnerReferences()[0].Kind = "Bar" }
 
 func replicasOf(object metav1.Object) **int32 {
 	if foo, ok := object.(*samplev1alpha1.Foo); ok {

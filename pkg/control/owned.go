@@ -23,6 +23,7 @@ import (
 
 	samplev1alpha1 "k8s.io/sample-controller/pkg/apis/samplecontroller/v1alpha1"
 	"k8s.io/sample-controller/pkg/consistency"
+	"k8s.io/sample-controller/pkg/ownership"
 )
 
 // Owned writes the objects of one kind that Foos own, such as *appsv1.Deployment. The kind must be built in: custom
@@ -91,7 +92,7 @@ func (o *Owned[T]) CreateOrPatch(ctx context.Context, foo *samplev1alpha1.Foo, d
 func (o *Owned[T]) change(ctx context.Context, foo *samplev1alpha1.Foo, found T, set func(T)) Result[T] {
 	logger := klog.FromContext(ctx)
 	switch {
-	case !metav1.IsControlledBy(found, foo):
+	case !ownership.IsControlledBy(found, foo):
 		return Result[T]{Stalled: nameConflict(found.GetName())}
 	case found.GetDeletionTimestamp() != nil:
 		logger.V(4).Info(o.kind + " is being deleted; waiting until its name is free")
@@ -159,7 +160,7 @@ func (o *Owned[T]) create(ctx context.Context, foo *samplev1alpha1.Foo, d Differ
 	klog.FromContext(ctx).V(4).Info(o.kind+" exists; read it from the API server",
 		"resourceVersion", existing.GetResourceVersion())
 	o.expect(foo, o.resource, existing)
-	if !metav1.IsControlledBy(existing, foo) {
+	if !ownership.IsControlledBy(existing, foo) {
 		return none, nameConflict(name)
 	}
 	return none, fmt.Errorf("%w: %s %q exists", consistency.ErrStale, o.kind, name)
@@ -182,7 +183,7 @@ func (o *Owned[T]) patch(ctx context.Context, foo *samplev1alpha1.Foo, d Differe
 // precondition. What is equal is left out: a list whose items lack their merge key could not be compared.
 func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
 	before, after := reflect.New(reflect.TypeFor[T]().Elem()), reflect.New(reflect.TypeFor[T]().Elem())
-	setDifferences(before.Elem(), after.Elem(), reflect.ValueOf(found).Elem(), reflect.ValueOf(desired).Elem(), 2)
+	setDifferences(before.Elem(), after.Elem(), reflect.ValueOf(found).Elem(), reflect.ValueOf(desired).Elem())
 	after.Interface().(T).SetResourceVersion(found.GetResourceVersion())
 	from, err := json.Marshal(before.Interface())
 	to, toErr := json.Marshal(after.Interface())
@@ -192,13 +193,17 @@ func mergePatch[T Object[T]](found, desired T) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(from, to, found)
 }
 
-// setDifferences sets the fields in which two structs differ and, to a depth, of those that are structs only what differs.
-func setDifferences(before, after, found, desired reflect.Value, depth int) {
+// setDifferences sets the fields in which two structs differ and, of those that are structs, only what differs. What has a JSON
+// form of its own is a value, and so is a union, whose retainKeys strategy needs all of its fields.
+func setDifferences(before, after, found, desired reflect.Value) {
 	for i := range found.NumField() {
-		switch a, b := found.Field(i), desired.Field(i); {
+		a, b := found.Field(i), desired.Field(i)
+		_, isValue := a.Interface().(json.Marshaler)
+		isUnion := strings.Contains(found.Type().Field(i).Tag.Get("patchStrategy"), "retainKeys")
+		switch {
 		case reflect.DeepEqual(a.Interface(), b.Interface()):
-		case depth > 1 && a.Kind() == reflect.Struct:
-			setDifferences(before.Field(i), after.Field(i), a, b, depth-1)
+		case a.Kind() == reflect.Struct && !isValue && !isUnion:
+			setDifferences(before.Field(i), after.Field(i), a, b)
 		default:
 			before.Field(i).Set(a)
 			after.Field(i).Set(b)
@@ -259,7 +264,7 @@ func (o *Owned[T]) Delete(
 			return fmt.Errorf("%w: %s %q is gone", consistency.ErrStale, o.kind, current.GetName())
 		case err != nil:
 			return err
-		case !metav1.IsControlledBy(live, foo), !canTakeOver(live):
+		case !ownership.IsControlledBy(live, foo), !canTakeOver(live):
 			o.expect(foo, o.resource, live)
 			return fmt.Errorf("%w: %s %q has changed", consistency.ErrStale, o.kind, current.GetName())
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,12 @@ func TestMergePatchOfListWithoutMergeKeys(t *testing.T) {
 	desired := found.DeepCopy()
 	desired.Spec.Replicas = new(int32(2))
 	if patch, err := mergePatch(found, desired); err != nil || string(patch) != `{"metadata":{"resourceVersion":"7"},"spec":{"replicas":2}}` {
+		t.Errorf("mergePatch() = %s and error %v", patch, err)
+	}
+	found.Spec.Template.Spec.Containers = []corev1.Container{{Name: "nginx", Image: "apache"}}
+	desired = found.DeepCopy()
+	desired.Spec.Template.Spec.Containers[0].Image = "nginx:latest" // The lists are in one struct.
+	if patch, err := mergePatch(found, desired); err != nil || !strings.Contains(string(patch), `"image":"nginx:latest"`) {
 		t.Errorf("mergePatch() = %s and error %v", patch, err)
 	}
 }

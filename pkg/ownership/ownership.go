@@ -30,6 +30,13 @@ func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	return ref
 }
 
+// IsControlledBy reports whether the controller reference of an object refers to a Foo. That of metav1 compares the UID alone:
+// with another kind or group, an object is none of those that the index and the cache have as controlled by a Foo.
+func IsControlledBy(object metav1.Object, foo *samplev1alpha1.Foo) bool {
+	ref := ControllerRef(object)
+	return ref != nil && ref.UID == foo.UID
+}
+
 // ResolveControllerRef returns the Foo that controls an object, or nil if there is none or it is gone.
 func ResolveControllerRef(foos listers.FooLister, object metav1.Object) *samplev1alpha1.Foo {
 	controllerRef := ControllerRef(object)
