@@ -64,7 +64,14 @@ func customResource(err error) string {
 // CheckConnection makes one request, so that a wrong address or wrong credentials end the process at once.
 // Another error of the API server is no reason to end: the informers retry.
 func CheckConnection(ctx context.Context, client rest.Interface) error {
-	err := client.Get().AbsPath("/version").Timeout(10 * time.Second).Do(ctx).Error()
+	result := make(chan error, 1)
+	go func() { result <- client.Get().AbsPath("/version").Timeout(10 * time.Second).Do(ctx).Error() }()
+	var err error
+	select {
+	case err = <-result:
+	case <-ctx.Done(): // A credential plugin, which may wait for somebody to log in, does not end with it.
+		return nil
+	}
 	ends := apierrors.ReasonForError(err) == "" || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 	if err == nil || !ends || errors.Is(err, context.Canceled) {
 		return nil

@@ -158,3 +158,25 @@ func TestCheckConnectionTimeout(t *testing.T) {
 		}
 	})
 }
+
+// pluginTransport waits for a credential plugin, whatever the context of the request says.
+type pluginTransport struct{ done chan struct{} }
+
+func (p pluginTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	<-p.done
+	return nil, errors.New("getting credentials: exec: killed")
+}
+
+func TestCheckConnectionEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := pluginTransport{make(chan struct{})}
+		defer close(plugin.done)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		config, start := &rest.Config{Host: "http://plugin", QPS: -1, Transport: plugin}, time.Now()
+		err := CheckConnection(ctx, discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient())
+		if err != nil || time.Since(start) != time.Second {
+			t.Errorf("CheckConnection() = %v after %s, want nil after 1s", err, time.Since(start))
+		}
+	})
+}

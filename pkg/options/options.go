@@ -152,9 +152,11 @@ func (o *Options) validate(flags *flag.FlagSet) error {
 		{isAddress(o.HealthProbeBindAddress), "health-probe-bind-address", "HOST:PORT or :PORT"},
 		{isAddress(o.MetricsBindAddress), "metrics-bind-address", "HOST:PORT or :PORT"},
 		{o.LoggingFormat == "text" || o.LoggingFormat == "json", "logging-format", "text or json"},
+		{o.LoggingFormat == "text" || flags.Lookup("vmodule").Value.String() == "", "vmodule", "empty with -logging-format=json"},
 		{len(validation.IsDNS1123Subdomain(lease.Name)) == 0, "leader-elect-resource-name", "the name of a Lease"},
 		{isNamespace(lease.Namespace), "leader-elect-resource-namespace", "the name of a namespace"},
-		{duration > 0 && duration%time.Second == 0, "leader-elect-lease-duration", "whole seconds, at least 1s"},
+		{duration > 0 && duration%time.Second == 0 && duration <= math.MaxInt32*time.Second, // A Lease has no more.
+			"leader-elect-lease-duration", "whole seconds, from 1s to 596523h"},
 		{deadline < duration, "leader-elect-renew-deadline", "less than -leader-elect-lease-duration"},
 		{period > 0 && minDeadline < deadline, "leader-elect-retry-period",
 			"more than 0 and less than -leader-elect-renew-deadline divided by 1.2"},

@@ -110,6 +110,8 @@ func TestInvalidOptions(t *testing.T) {
 		"invalid lease namespace":          {"-leader-elect-resource-namespace=a/b", "-leader-elect-resource-namespace"},
 		"address without colon":            {"-metrics-bind-address=8080", "-metrics-bind-address"},
 		"port out of range":                {"-health-probe-bind-address=:99999", "-health-probe-bind-address"},
+		"lease longer than the API has":    {"-leader-elect-lease-duration=2000000h", "-leader-elect-lease-duration"},
+		"vmodule with JSON":                {"-logging-format=json -vmodule=main=4", "-vmodule"},
 		"unknown logging format":           {"-logging-format=xml", "-logging-format"},
 	} {
 		t.Run(name, func(t *testing.T) {
