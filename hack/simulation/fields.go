@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,13 +22,11 @@ type field struct {
 	value  any
 	set    func(value any)
 	remove func()
+	key    string // the last part of its path, which may have dots, as the keys of annotations
 }
 
 // text is the value as a string, to compare it.
 func (f field) text() string { return fmt.Sprint(f.value) }
-
-// lastName is the last part of the name.
-func (f field) lastName() string { return f.name[strings.LastIndex(f.name, ".")+1:] }
 
 // fieldsOf returns the fields of an object but for its status and, of its metadata, all but labels and annotations.
 func fieldsOf(o *object) (list []field) {
@@ -41,7 +40,7 @@ func fieldsOf(o *object) (list []field) {
 				visitMap("metadata."+inner, m, add)
 			}
 		default:
-			visit(field{key, o.Object[key], func(v any) { o.Object[key] = v }, func() { delete(o.Object, key) }}, add)
+			visit(field{key, o.Object[key], func(v any) { o.Object[key] = v }, func() { delete(o.Object, key) }, key}, add)
 		}
 	}
 	return list
@@ -73,7 +72,7 @@ func visit(f field, add func(field)) {
 
 func visitMap(name string, m map[string]any, add func(field)) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		visit(field{name + "." + key, m[key], func(v any) { m[key] = v }, func() { delete(m, key) }}, add)
+		visit(field{name + "." + key, m[key], func(v any) { m[key] = v }, func() { delete(m, key) }, key}, add)
 	}
 }
 
@@ -84,7 +83,7 @@ func visitList(name string, items []any, add func(field)) {
 		for _, inner := range slices.Sorted(maps.Keys(m)) {
 			if inner != key {
 				set, remove := func(v any) { m[inner] = v }, func() { delete(m, inner) }
-				visit(field{fmt.Sprintf("%s[%s=%v].%s", name, key, m[key], inner), m[inner], set, remove}, add)
+				visit(field{fmt.Sprintf("%s[%s=%v].%s", name, key, m[key], inner), m[inner], set, remove, inner}, add)
 			}
 		}
 	}
@@ -122,12 +121,12 @@ func describeChange(before, o *object) string {
 	was, is := valuesOf(before), valuesOf(o)
 	for _, f := range fieldsOf(o) {
 		if v, ok := was[f.name]; isTold(f) && (!ok || v != f.text()) {
-			parts = append(parts, f.lastName()+" "+shortened(f.text()))
+			parts = append(parts, f.key+" "+shortened(f.text()))
 		}
 	}
 	for _, f := range fieldsOf(before) {
 		if _, ok := is[f.name]; isTold(f) && !ok {
-			parts = append(parts, "no "+f.lastName())
+			parts = append(parts, "no "+f.key)
 		}
 	}
 	parts = parts[:min(maxDescribed, len(parts))]
@@ -166,6 +165,23 @@ func text(o *object, path ...string) string {
 func number(o *object, path ...string) int64 {
 	v, _ := value(o, path...).(int64)
 	return v
+}
+
+// generation reads a generation that a status reports. Some do so as text, as Rollouts of Argo.
+func generation(v any) (g int64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case string:
+		g, err := strconv.ParseInt(v, 10, 64)
+		return g, err == nil
+	}
+	return 0, false
+}
+
+// observedGeneration returns the generation that the status of an object reports, and whether it does.
+func observedGeneration(o *object) (int64, bool) {
+	return generation(value(o, "status", "observedGeneration"))
 }
 
 func setField(o *object, v any, path ...string) {

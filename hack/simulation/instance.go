@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -123,7 +124,7 @@ func (w *walk) keepRunning(n int) {
 	for {
 		i := w.current(n)
 		w.add(line{who: i.name, what: "starts", kind: recording.Started})
-		err := w.Program(i.ctx, i.Config())
+		err := w.runProgram(i)
 		i.Break()
 		i.cancel() // What the program has left running ends, as with the process.
 		w.judgeExit(i, err)
@@ -137,6 +138,32 @@ func (w *walk) keepRunning(n int) {
 		if over {
 			return
 		}
+	}
+}
+
+// errExited is how a program ends that calls runtime.Goexit, as one may instead of os.Exit.
+var errExited = errors.New("exited")
+
+// runProgram runs the program until it returns, as it has to once its context is done. Without that, the walk would wait for ever, while
+// virtual time passes.
+func (w *walk) runProgram(i *instance) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errExited
+		defer func() { ended <- err }()
+		err = w.Program(i.ctx, i.Config())
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-i.ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(leftoverTime):
+		w.violated(Health, "%s has not returned %s after its context was done: Program has to, as the process ends then", i.name, leftoverTime)
+		return i.ctx.Err()
 	}
 }
 

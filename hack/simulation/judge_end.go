@@ -10,7 +10,7 @@ func (w *walk) judgeEnd() {
 	for _, k := range w.kinds {
 		_, hasObserved := value(&object{Object: k.Schema}, "properties", "status", "properties", "observedGeneration").(map[string]any)
 		for _, o := range (Cluster{w}).List(k.GroupResource()) {
-			observed := number(o, "status", "observedGeneration")
+			observed, _ := observedGeneration(o)
 			switch {
 			case o.GetDeletionTimestamp() != nil:
 				w.violated(Deletion, "%s %s is still being deleted", o.GetKind(), o.GetName())

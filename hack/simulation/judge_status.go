@@ -17,7 +17,8 @@ func statusJudge(w *walk) judge {
 		if !w.isUsers(c.Request.Resource) || c.Type != watch.Modified {
 			return
 		}
-		before, after := number(c.Old, "status", "observedGeneration"), number(c.New, "status", "observedGeneration")
+		before, _ := observedGeneration(c.Old)
+		after, _ := observedGeneration(c.New)
 		switch {
 		case after > c.New.GetGeneration():
 			w.violated(Generations, "%s reports generation %d, and the newest one is %d: %s", i.name, after, c.New.GetGeneration(), c.Request)
@@ -33,7 +34,7 @@ func statusJudge(w *walk) judge {
 
 // judgeCondition judges the times and the generation of a condition, and of what was there before, if anything. The lock is held.
 func (w *walk) judgeCondition(i *instance, c *apiserver.Change, condition, last map[string]any) {
-	if g, ok := condition["observedGeneration"].(int64); ok && g > c.New.GetGeneration() {
+	if g, ok := generation(condition["observedGeneration"]); ok && g > c.New.GetGeneration() {
 		w.violated(Generations, "%s reports generation %d in condition %s, and the newest one is %d: %s", i.name, g, condition["type"],
 			c.New.GetGeneration(), c.Request)
 	}

@@ -87,22 +87,23 @@ func (w *walk) falsehoods(served map[types.UID]int64) map[string]string {
 
 // claimOf returns which condition of an object says of its newest generation that it serves, or nothing.
 func claimOf(o *object) string {
-	if g, ok := value(o, "status", "observedGeneration").(int64); ok && g != o.GetGeneration() {
+	if g, ok := observedGeneration(o); ok && g != o.GetGeneration() {
 		return ""
 	}
 	for _, name := range claims {
 		condition := conditionsOf(o)[name]
-		if g, ok := condition["observedGeneration"].(int64); condition["status"] == "True" && (!ok || g == o.GetGeneration()) {
+		if g, ok := generation(condition["observedGeneration"]); condition["status"] == "True" && (!ok || g == o.GetGeneration()) {
 			return name
 		}
 	}
 	return ""
 }
 
-// serves reports whether an object has all its replicas, of its newest generation. One without replicas does.
+// serves reports whether an object has all its replicas, of its newest generation. One without replicas does. What a ReplicaSet has does not
+// depend on its generation: a new template is for new Pods only.
 func serves(o *object) bool {
 	desired, ok := value(o, "spec", "replicas").(int64)
-	if observed, has := value(o, "status", "observedGeneration").(int64); has && observed < o.GetGeneration() {
+	if observed, has := observedGeneration(o); has && observed < o.GetGeneration() && o.GetKind() != "ReplicaSet" {
 		return false
 	}
 	return !ok || number(o, "status", "availableReplicas") >= desired || number(o, "status", "readyReplicas") >= desired

@@ -279,7 +279,7 @@ func isGeneration(name string) bool { return strings.HasSuffix(name, ".observedG
 
 // isVersion reports whether a field is the resourceVersion of what is referred to, or counts the changes of a template.
 func isVersion(f field) bool {
-	return f.lastName() == "resourceVersion" || strings.HasSuffix(f.name, appsv1.DeprecatedTemplateGeneration)
+	return f.key == "resourceVersion" || strings.HasSuffix(f.name, appsv1.DeprecatedTemplateGeneration)
 }
 
 // comparedFields returns the fields of an object that are compared.
@@ -288,7 +288,7 @@ func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field
 	isUsers := w.isUsersOwn(o)
 	for _, f := range fieldsOf(o) {
 		isCompared := isUsers && !strings.HasPrefix(f.name, "metadata.") || set[fieldOf{ref.GroupResource, f.name}]
-		if isCompared && !isVersion(f) {
+		if isCompared && !isVersion(f) && !(isUnknown(f.name) && slices.Contains(w.exempt, OwnFields)) {
 			compared = append(compared, f)
 		}
 	}
@@ -304,12 +304,13 @@ func (w *walk) comparedFields(o *object, set map[fieldOf]bool) (compared []field
 	}
 	for _, f := range statusFieldsOf(o) {
 		text, _ := f.value.(string)
+		observed, _ := generation(f.value)
 		switch _, err := time.Parse(time.RFC3339, text); {
 		case isVersion(f):
 			continue
 		case err == nil:
 			f.value = "<time>"
-		case isGeneration(f.name) && f.value == o.GetGeneration():
+		case isGeneration(f.name) && observed == o.GetGeneration():
 			f.value = "<generation>"
 		}
 		compared = append(compared, f)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,26 @@ func TestRetryAfter(t *testing.T) {
 	create := steps(t, "create", "create")
 	create[1].target = 1
 	testBroken(t, NotLast, nil, script{steps: create, probes: probeOf("requests to be sent again later, then one change")})
+}
+
+// TestNeverReturns has a program that does not return when its context is done, as one that waits for its queue: the walk ends, and says so.
+func TestNeverReturns(t *testing.T) {
+	testBroken(t, Health, func(c *widgetController) { c.lingers = 1000 * time.Hour }, script{steps: steps(t, "create")})
+}
+
+// TestExits has a program that ends its goroutine, as log.Fatal ends a process: it is started again.
+func TestExits(t *testing.T) {
+	run, starts := newWidgetController(nil), 0
+	w := newWalk(newTestTester(t, Config{Instances: 1, Program: func(ctx context.Context, config *rest.Config) error {
+		if starts++; starts == 1 {
+			runtime.Goexit()
+		}
+		return run(ctx, config)
+	}}), script{steps: steps(t, "create")})
+	w.inBubble(t)
+	if starts < 2 || w.broken[Health] != nil {
+		t.Errorf("it was started %d times, want more; %v", starts, w.broken[Health])
+	}
 }
 
 // TestEndedProbes has a probe of an hour broken off: virtual time does not pass any more.

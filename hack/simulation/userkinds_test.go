@@ -4,11 +4,16 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"k8s.io/sample-controller/hack/simulation/apiserver"
 )
 
 // TestValues has users change fields of all types that a schema may have.
@@ -89,5 +94,73 @@ func TestDescribe(t *testing.T) {
 	after.Object["spec"] = map[string]any{"secret": strings.Repeat("x", 1000), "replicas": int64(1)}
 	if got, want := describeChange(before, after), "Widget a: secret "+strings.Repeat("x", maxText)+"..., no image"; got != want {
 		t.Errorf("it is described as %s, want %s", got, want)
+	}
+	keyed := &object{Object: map[string]any{"kind": "Widget", "spec": map[string]any{"annotations": map[string]any{"example.com/team": "b"}}}}
+	if got, want := describe(keyed), "Widget : example.com/team b"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestGenerationAsText reads what a status says of its generation as text, as that of a Rollout of Argo does.
+func TestGenerationAsText(t *testing.T) {
+	o := newUnstructured("example.com/v1", "Widget", "a")
+	o.SetGeneration(2)
+	o.Object["status"] = map[string]any{"observedGeneration": "1", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
+	if observed, ok := observedGeneration(o); observed != 1 || !ok {
+		t.Errorf("it reports generation %d, %t, want 1", observed, ok)
+	}
+	if claim := claimOf(o); claim != "" {
+		t.Errorf("%s is about the newest generation, want none", claim)
+	}
+	if observed, ok := generation("none"); ok {
+		t.Errorf("none is generation %d", observed)
+	}
+}
+
+// TestServes has workloads of which the status is about an old generation: the Pods of a ReplicaSet are not of one.
+func TestServes(t *testing.T) {
+	for kind, want := range map[string]bool{"Deployment": false, "ReplicaSet": true} {
+		o := newUnstructured("apps/v1", kind, "a")
+		o.SetGeneration(2)
+		o.Object["spec"] = map[string]any{"replicas": int64(2)}
+		o.Object["status"] = map[string]any{"observedGeneration": int64(1), "availableReplicas": int64(2)}
+		if got := serves(o); got != want {
+			t.Errorf("a %s serves: %t", kind, got)
+		}
+	}
+}
+
+// TestDeniedObject has a webhook deny each object that is not like its example: users create that one.
+func TestDeniedObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTestTester(t, Config{})
+		example := all.kinds[0].newObject("", "", 0, 0).Object["spec"]
+		w := newWalk(all, script{})
+		w.server = apiserver.New(w.registry, apiserver.Options{Validate: func(o, _ *object) error {
+			if o.GetKind() == "Widget" && !reflect.DeepEqual(o.Object["spec"], example) {
+				return errors.New("denied")
+			}
+			return nil
+		}})
+		w.user = w.server.Client(user)
+		if got := createOne(w, step{argument: 0b01010101}); !strings.HasPrefix(got, "creates Widget widget-0") {
+			t.Errorf("a user %q, want that a Widget is created", got)
+		}
+	})
+}
+
+// TestUnknownField compares the field that no Go type has only if the program must keep it.
+func TestUnknownField(t *testing.T) {
+	for isCompared, exempt := range map[bool][]Promise{true: nil, false: {OwnFields}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWalk(newTestTester(t, Config{Exempt: exempt}), script{})
+			w.server = apiserver.New(w.registry, apiserver.Options{})
+			o := newUnstructured("example.com/v1", "Widget", "a")
+			o.Object["spec"] = map[string]any{apiserver.UnknownField: "default"}
+			isOne := func(f field) bool { return isUnknown(f.name) }
+			if got := slices.ContainsFunc(w.comparedFields(o, nil), isOne); got != isCompared {
+				t.Errorf("exempt %v: it is compared: %t", exempt, got)
+			}
+		})
 	}
 }

@@ -249,4 +249,9 @@ func TestInvalidInput(t *testing.T) {
 			t.Errorf("error = %v, want one with %s, and %s at the end", err, oldestKubernetes, want)
 		}
 	}
+	m := &module{required: map[string]string{"k8s.io/client-go": "v0.34.9"}}
+	replacing := newModule(t, map[string]string{"go.mod": "module example.com/widgets\n\nreplace k8s.io/client-go => k8s.io/client-go v0.34.9\n"})
+	if err := m.checkKubernetes(replacing, nil); err == nil || !strings.HasSuffix(err.Error(), "replace directives") {
+		t.Errorf("error = %v, want one about the replace directives, which go get does not change", err)
+	}
 }

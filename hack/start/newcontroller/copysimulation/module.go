@@ -152,6 +152,11 @@ func (m *module) checkKubernetes(dir string, own *modfile.File) error {
 	}
 	for _, path := range kubernetes {
 		if has := m.required[path]; has != "" && semver.Compare(has, oldestKubernetes) < 0 {
+			parsed, err := readModule(dir)
+			if err == nil && slices.ContainsFunc(parsed.Replace, func(r *modfile.Replace) bool { return r.Old.Path == path }) { // go get keeps it.
+				return fmt.Errorf("DIR=%s: its go.mod replaces %s by %s, and the simulation needs %s or newer: change its replace directives",
+					dir, path, has, oldestKubernetes)
+			}
 			return fmt.Errorf("DIR=%s: it uses %s %s, and the simulation needs %s or newer: run go -C %[1]s get %[5]s",
 				dir, path, has, oldestKubernetes, strings.Join(all, "@latest ")+"@latest")
 		}
@@ -182,8 +187,14 @@ func (m *module) require(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	had := map[string]bool{}
+	had, kept := map[string]bool{}, map[string]bool{}
+	for _, r := range after.Require {
+		kept[r.Mod.Path] = true
+	}
 	for _, r := range before.Require {
+		if !r.Indirect && !kept[r.Mod.Path] { // Such as that of a controller that only the test will import.
+			fmt.Fprintf(out, "Removed from go.mod, as no package imports it yet: %s %s\n", r.Mod.Path, r.Mod.Version)
+		}
 		had[r.Mod.Path] = !r.Indirect
 	}
 	for _, r := range after.Require {
