@@ -169,16 +169,13 @@ func TestSyncHandler(t *testing.T) {
 			want: failed, status: samplev1alpha1.FooStatus{ObservedGeneration: 1}},
 		{name: "lost Lease", given: objects{newFoo()}, responses: responses{createDeployment: failing(election.ErrNotLeading)},
 			requests: []string{createDeployment}, want: outcome{err: election.ErrNotLeading.Error()}},
-		{name: "exists but is not in the cache", given: objects{newFoo()},
-			responses: responses{createDeployment: exists, getDeployment: returning(ours)},
-			requests:  []string{createDeployment, getDeployment}, want: outcome{err: consistency.ErrStale.Error()}},
+		{name: "exists but is not in the cache", given: objects{newFoo()}, responses: responses{createDeployment: exists, getDeployment: returning(ours)},
+			requests: []string{createDeployment, getDeployment}, want: outcome{err: consistency.ErrStale.Error()}},
 		{name: "another exists but is not in the cache", given: objects{newFoo()},
 			responses: responses{createDeployment: exists, getDeployment: returning(ofAnother)},
 			requests:  []string{createDeployment, getDeployment, updateStatus}, want: conflicting},
-		{name: "exists, gone by the live read", given: objects{newFoo()},
-			responses: responses{createDeployment: exists, getDeployment: notFound},
-			requests:  []string{createDeployment, getDeployment, updateStatus}, want: outcome{ready: isProgressing, err: "not found"}},
-
+		{name: "exists, gone by the live read", given: objects{newFoo()}, responses: responses{createDeployment: exists, getDeployment: notFound},
+			requests: []string{createDeployment, getDeployment, updateStatus}, want: outcome{ready: isProgressing, err: "not found"}},
 		{name: "rejected with a long message", given: objects{newFoo()}, requests: createAndReport,
 			responses: responses{createDeployment: failing(apierrors.NewBadRequest(strings.Repeat("x", 40000)))},
 			want:      outcome{isRejected, "Warning DeploymentRejected " + strings.Repeat("x", 1024), "xxx"}},
@@ -188,8 +185,7 @@ func TestSyncHandler(t *testing.T) {
 			requests: []string{updateStatus}, want: conflicting},
 		{name: "name conflict, UID of the Foo, but another kind", given: objects{newFoo(), newDeploymentFor(newFoo(), ofAnotherKind)},
 			requests: []string{updateStatus}, want: conflicting},
-		{name: "earlier Foo of the name", given: objects{newFoo(), ofAnother}, requests: []string{updateStatus},
-			want: conflicting},
+		{name: "earlier Foo of the name", given: objects{newFoo(), ofAnother}, requests: []string{updateStatus}, want: conflicting},
 
 		// Drift.
 		{name: "steady state", given: objects{newFoo(observed), ours}, want: unchanged},
@@ -818,14 +814,6 @@ func TestTrim(t *testing.T) {
 		got, err := trim(test.obj)
 		must(t, err)
 		verifyEqual(t, name, got, test.want)
-	}
-}
-
-func TestListNewest(t *testing.T) {
-	for asked, want := range map[string]string{"0": "", "": "", "7": "7"} {
-		options := &metav1.ListOptions{ResourceVersion: asked}
-		listNewest(options)
-		verifyEqual(t, fmt.Sprintf("the resourceVersion for %q", asked), options.ResourceVersion, want)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +25,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 
+	"k8s.io/sample-controller/pkg/consistency"
 	"k8s.io/sample-controller/pkg/diagnostics"
 	"k8s.io/sample-controller/pkg/election"
 	clientset "k8s.io/sample-controller/pkg/generated/clientset/versioned"
@@ -93,11 +93,11 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	foosName, _ := cache.NewInformerName("foos")
 	kubeInformerFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
 		kubeClient, o.ResyncPeriod, kubeinformers.WithNamespace(o.Namespace),
-		kubeinformers.WithTweakListOptions(listNewest),
+		kubeinformers.WithTweakListOptions(consistency.ListNewest),
 		kubeinformers.WithTransform(trim), kubeinformers.WithInformerName(deploymentsName))
 	sampleInformerFactory := informers.NewSharedInformerFactoryWithOptions(
 		sampleClient, o.ResyncPeriod, informers.WithNamespace(o.Namespace),
-		informers.WithTweakListOptions(listNewest),
+		informers.WithTweakListOptions(consistency.ListNewest),
 		informers.WithTransform(trim), informers.WithInformerName(foosName))
 	deployments := kubeInformerFactory.Apps().V1().Deployments()
 	foos := sampleInformerFactory.Samplecontroller().V1alpha1().Foos()
@@ -115,7 +115,7 @@ func run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	defer stopInformers() // It does not wait for them: a Reflector may be in a backoff of up to a minute.
 	kubeInformerFactory.StartWithContext(informersCtx)
 	sampleInformerFactory.StartWithContext(informersCtx)
-	if err := waitForCacheSync(ctx, o.CacheSyncTimeout, lastWatchError, synced); err != nil || ctx.Err() != nil {
+	if err := diagnostics.WaitForCacheSync(ctx, o.CacheSyncTimeout, lastWatchError, synced); err != nil || ctx.Err() != nil {
 		return err
 	}
 
@@ -148,28 +148,6 @@ func serve(ctx context.Context, o *options.Options, e *election.Elector, synced 
 		return err
 	}
 	return server.Start(ctx, "-metrics-bind-address", o.MetricsBindAddress, server.Metrics())
-}
-
-// waitForCacheSync returns the last error of a watch if the caches have not synced after the timeout.
-func waitForCacheSync(
-	ctx context.Context, timeout time.Duration, lastWatchError func() error, synced []cache.DoneChecker,
-) error {
-	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if cache.WaitFor(timeoutCtx, "", synced...) || ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w",
-		timeout, lastWatchError())
-}
-
-// listNewest makes the first LIST consistent, as a WatchList is. The Reflector lists if the API server does not serve a
-// WatchList, as by default before Kubernetes 1.34. Its resourceVersion 0 would accept the state of a stale watch cache,
-// which may be older than what a predecessor has acted on.
-func listNewest(options *metav1.ListOptions) {
-	if options.ResourceVersion == "0" {
-		options.ResourceVersion = ""
-	}
 }
 
 // trim is the cache.TransformFunc of the informers. It drops what the controller does not read.

@@ -137,7 +137,8 @@ func installWebhook(t *testing.T, namespace string, codes []int) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Code: int32(code), Message: "no"}}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Code: int32(code), Message: "no",
+			Details: &metav1.StatusDetails{RetryAfterSeconds: 300}}} // No worker waits for that.
 		_ = json.NewEncoder(w).Encode(review) // If it fails, the API server says so.
 	}))
 	t.Cleanup(server.Close)
@@ -154,9 +155,8 @@ func installWebhook(t *testing.T, namespace string, codes []int) {
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
 			}},
-			MatchConditions: []admissionregistrationv1.MatchCondition{{
-				Name: "name", Expression: fmt.Sprintf(`request.name.endsWith("-%d")`, code)}},
-			SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "name", Expression: fmt.Sprintf(`request.name.endsWith("-%d")`, code)}},
+			SideEffects:     new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 		})
 	}
 	client := kubeClient.AdmissionregistrationV1().ValidatingWebhookConfigurations()

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/features"
@@ -118,4 +119,13 @@ func (s *ConsistencyStore) Missed(owner schema.GroupResource) (owners []cache.Ob
 		}
 	}
 	return owners
+}
+
+// ListNewest makes the first LIST consistent, as a WatchList is. The Reflector lists if the API server does not serve a
+// WatchList, as by default before Kubernetes 1.34. Its resourceVersion 0 would accept the state of a stale watch cache,
+// which may be older than what a predecessor has acted on.
+func ListNewest(options *metav1.ListOptions) {
+	if options.ResourceVersion == "0" {
+		options.ResourceVersion = ""
+	}
 }

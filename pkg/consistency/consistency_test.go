@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
@@ -183,4 +184,13 @@ func TestMissed(t *testing.T) {
 		store.WroteAt(owner, deployments, "2")
 		verifyMissed("just written")
 	})
+}
+
+func TestListNewest(t *testing.T) {
+	for asked, want := range map[string]string{"0": "", "": "", "7": "7"} {
+		options := &metav1.ListOptions{ResourceVersion: asked}
+		if ListNewest(options); options.ResourceVersion != want {
+			t.Errorf("the resourceVersion for %q is %q, want %q", asked, options.ResourceVersion, want)
+		}
+	}
 }

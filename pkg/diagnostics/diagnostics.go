@@ -99,3 +99,16 @@ func HandleWatchErrors(informers ...cache.SharedIndexInformer) (last func() erro
 	}
 	return func() error { return *lastErr.Load() }
 }
+
+// WaitForCacheSync returns the last error of a watch if the caches have not synced after the timeout, which is that of -cache-sync-timeout.
+func WaitForCacheSync(
+	ctx context.Context, timeout time.Duration, lastWatchError func() error, synced []cache.DoneChecker,
+) error {
+	timeoutCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if cache.WaitFor(timeoutCtx, "", synced...) || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("the informer caches have not synced within -cache-sync-timeout=%s; the last error: %w",
+		timeout, lastWatchError())
+}

@@ -30,8 +30,7 @@ func ControllerRef(object metav1.Object) *metav1.OwnerReference {
 	return ref
 }
 
-// IsControlledBy reports whether the controller reference of an object refers to a Foo. That of metav1 compares the UID alone:
-// with another kind or group, an object is none of those that the index and the cache have as controlled by a Foo.
+// IsControlledBy reports whether a Foo controls an object. Unlike that of metav1, it takes no other kind with the UID for a Foo.
 func IsControlledBy(object metav1.Object, foo *samplev1alpha1.Foo) bool {
 	ref := ControllerRef(object)
 	return ref != nil && ref.UID == foo.UID
