@@ -180,3 +180,30 @@ func TestCheckConnectionEndsWithContext(t *testing.T) {
 		}
 	})
 }
+
+// neverSynced is a cache that never syncs.
+type neverSynced struct{}
+
+func (neverSynced) Name() string          { return "never" }
+func (neverSynced) Done() <-chan struct{} { return nil }
+
+func TestWaitForCacheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lastError := errors.New("the watch is forbidden")
+		wait := func(ctx context.Context, synced ...cache.DoneChecker) error {
+			return WaitForCacheSync(ctx, time.Minute, func() error { return lastError }, synced)
+		}
+		start := time.Now()
+		if err := wait(t.Context()); err != nil || time.Since(start) > 0 {
+			t.Errorf("without a cache, it is %v after %s", err, time.Since(start))
+		}
+		if err := wait(t.Context(), neverSynced{}); !errors.Is(err, lastError) || time.Since(start) != time.Minute {
+			t.Errorf("WaitForCacheSync() = %v after %s, want %v after 1m", err, time.Since(start), lastError)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := wait(ctx, neverSynced{}); err != nil {
+			t.Errorf("WaitForCacheSync() = %v, although its context is done", err)
+		}
+	})
+}
