@@ -454,17 +454,25 @@ func TestBecomes(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	k := &userKind{
-		examples: []*object{{Object: map[string]any{"spec": map[string]any{"templateRef": map[string]any{"kind": "ConfigMap"}}}}},
-		there:    []*object{newUnstructured("v1", "Service", "a"), newUnstructured("v1", "Secret", "b"), newUnstructured("v1", "Service", "c")},
+		examples: []*object{{Object: map[string]any{"spec": map[string]any{
+			"templateRef": map[string]any{"kind": "ConfigMap"}, "activeService": "a", "serviceName": "x", "secret": "a",
+		}}}},
+		there: []*object{newUnstructured("v1", "Service", "a"), newUnstructured("v1", "Secret", "b"), newUnstructured("v1", "Service", "c")},
 	}
 	for path, want := range map[string][]string{
 		"spec.configMapName": {"configmap-0", "configmap-1", "configmap-2", "configmap-3"}, "spec.widgetRef.name": {"widget-0", "widget-1"},
 		"spec.templateRef.name": {"configmap-0"}, "spec.serviceName": {"a", "c", "service-2", "a", "c", "service-5"},
+		"spec.activeService": {"a", "c", "activeservice-2"}, "spec.tlsSecretName": {"b", "tlssecret-1"},
 	} {
 		for n, want := range want {
 			if name := k.nameIn(leaf{path: strings.Split(path, ".")}, poolSize*3+n); name != want {
 				t.Errorf("the %dth name in %s is %s, want %s", n, path, name, want)
 			}
+		}
+	}
+	for key, want := range map[string]bool{"activeService": true, "serviceName": true, "secret": false, "image": false} {
+		if got := k.isName(leaf{path: []string{"spec", key}, schema: map[string]any{"type": "string"}}); got != want {
+			t.Errorf("%s has a name: %t, want %t", key, got, want)
 		}
 	}
 }

@@ -128,15 +128,20 @@ const poolSize = 8
 // example returns the example that the nth object is like.
 func (k *userKind) example(n int) *object { return k.examples[n%len(k.examples)] }
 
-// isName reports whether a field has a name that users choose. Other texts, such as an image or a schedule, are only known from examples.
+// isName reports whether a field has a name that users choose. Other texts, such as an image or a schedule, are only known from examples. One such
+// as activeService is a name if an example has that of a Service in it.
 func (k *userKind) isName(l leaf) bool {
 	if l.schema["type"] != "string" || l.schema["enum"] != nil || l.schema["format"] != nil {
 		return false
 	}
-	key := l.path[len(l.path)-1]
+	key := strings.ToLower(l.path[len(l.path)-1])
 	current := text(k.examples[0], l.path...)
-	return strings.HasSuffix(strings.ToLower(key), "name") && len(validation.IsDNS1123Subdomain(current)) == 0
+	isThere := func(o *object) bool { return refersTo(key, o) && o.GetName() == current }
+	return strings.HasSuffix(key, "name") && len(validation.IsDNS1123Subdomain(current)) == 0 || slices.ContainsFunc(k.there, isThere)
 }
+
+// refersTo reports whether what a field is about, in lower case, ends with the kind of an object.
+func refersTo(of string, o *object) bool { return strings.HasSuffix(of, strings.ToLower(o.GetKind())) }
 
 // nameIn returns a name for a field. That of a reference, such as widgetRef.name, with or without a kind beside it, is one that users give to the
 // objects of a kind, or that of one that is there from the beginning.
@@ -149,7 +154,7 @@ func (k *userKind) nameIn(l leaf, n int) string {
 	}
 	var names []string
 	for _, o := range k.there {
-		if strings.ToLower(o.GetKind()) == of {
+		if refersTo(of, o) {
 			names = append(names, o.GetName())
 		}
 	}
