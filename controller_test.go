@@ -824,9 +824,8 @@ func TestSimulation(t *testing.T) {
 	simulation.Test(t, simulation.Config{
 		Program: runSimulated, Resync: foos.ResyncPeriod,
 		CRDs: []string{"artifacts/examples/crd.yaml"}, Examples: []string{"artifacts/examples/example-foo.yaml"},
-		Strict: []simulation.Promise{
-			simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec, simulation.Unseen, simulation.Forward,
-		},
+		Strict: []simulation.Promise{simulation.OwnWrites, simulation.FreshWrites, simulation.FreshOwners, simulation.FreshSpec,
+			simulation.Unseen, simulation.FreeWorkers, simulation.Forward},
 		Own: foos.Promises, ByDesign: foos.DependsOnPath, Trials: foos.Trials,
 		// new: leave out
 		Viewer: `"open…" in make lab`,

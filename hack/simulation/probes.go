@@ -47,7 +47,7 @@ var (
 		{"a status that cannot be written", NoResync, probeStatus},
 		{"a Lease that is lost and regained", NoResync, probeLostLease},
 		{"a status that another client removes", Restored, probeOverwrittenStatus},
-		{"requests to be sent again later, then one change", NotLast, probeRetryAfter},
+		{"requests to be sent again later, then one change", FreeWorkers, probeRetryAfter},
 	}
 	longProbes = []probe{
 		{"an hour of errors", SoonAfterErrors, probeErrors},

@@ -83,7 +83,7 @@ func probeRetryAfter(w *walk) {
 	w.sleep(5 * time.Minute) // All are sent again.
 	made := w.requested(since, func(r *request) bool { return r.IsWrite() && r.ref == one })
 	if len(made) > 0 && made[0].Sent.Sub(since) > 10*time.Second {
-		w.violated(NotLast, "%s of %s comes after %s, when requests for %d other objects are sent again", made[0], made[0].Client,
+		w.violated(FreeWorkers, "%s of %s comes after %s, when requests for %d other objects are sent again", made[0], made[0].Client,
 			made[0].Sent.Sub(since), len(others))
 	}
 }

@@ -78,9 +78,11 @@ const (
 	FreshSpec Promise = "an error after a new spec"
 	// Unseen: what no watch has shown is corrected without a resync, even if it was created just before.
 	Unseen Promise = "what no watch has shown is corrected"
+	// FreeWorkers: no worker sleeps until a request for another object is to be sent again, as client-go does for a response with Retry-After.
+	FreeWorkers Promise = "no worker waits for one object"
 )
 
-var strictPromises = []Promise{OwnWrites, FreshWrites, FreshOwners, NoConflict, FreshSpec, Unseen, Forward, NoTwins}
+var strictPromises = []Promise{OwnWrites, FreshWrites, FreshOwners, NoConflict, FreshSpec, Unseen, FreeWorkers, Forward, NoTwins}
 
 // simulated is the promise of this package: what the program asks for is simulated.
 const simulated Promise = "the simulation"

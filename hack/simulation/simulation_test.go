@@ -236,7 +236,7 @@ func TestNewObject(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	create := steps(t, "create", "create")
 	create[1].target = 1
-	testBroken(t, NotLast, nil, script{steps: create, probes: probeOf("requests to be sent again later, then one change")})
+	testBroken(t, FreeWorkers, nil, script{steps: create, probes: probeOf("requests to be sent again later, then one change")})
 }
 
 // TestNeverReturns has a program that does not return when its context is done, as one that waits for its queue: the walk ends, and says so.
